@@ -1,0 +1,49 @@
+// Collectives between the ranks of a job. Implementations: single_ (one process, no MPI), mpi_ and nccl_.
+//
+// Stream collectives are enqueued on `stream`: they start when the work before them on that stream is done, and the
+// host does not block. Every rank must issue the same sequence. Host collectives block the caller; they go through the
+// same queue, so that one thread makes all MPI calls.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/allocator.h"
+#include "core/dtype.h"
+#include "core/stream.h"
+
+namespace lockstep {
+
+enum class ReduceOp { mean, sum, max };
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual const char* name() const = 0;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // The stream that collectives of this communicator run on.
+  virtual Stream& stream() = 0;
+  // Memory on which a collective needs no copy.
+  virtual Allocator& allocator() = 0;
+
+  // data[0..count) of f32, in place: the same bits on every rank. mean is the sum times 1/size in the same task.
+  virtual void all_reduce(float* data, std::int64_t count, ReduceOp op, const std::string& what) = 0;
+
+  // Blocking, on host memory. `what` names the operation in the message of a time-out.
+  virtual void all_reduce_host(double* data, std::int64_t count, ReduceOp op, const std::string& what) = 0;
+  virtual void broadcast_host(void* data, std::int64_t bytes, int root, const std::string& what) = 0;
+  // out receives size() * bytes, rank after rank.
+  virtual void all_gather_host(const void* in, std::int64_t bytes, void* out, const std::string& what) = 0;
+  virtual void barrier(const std::string& what) = 0;
+};
+
+// Texts of any length from every rank, in rank order, on every rank.
+std::vector<std::string> all_gather_text(Communicator& communicator, const std::string& text);
+
+std::unique_ptr<Communicator> make_single_communicator(std::unique_ptr<Stream> stream, Allocator& allocator);
+
+}  // namespace lockstep

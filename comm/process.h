@@ -1,0 +1,49 @@
+// The process and its place in the job: MPI_Init, ranks, abort. One process without a launcher needs no MPI at all.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "comm/communicator.h"
+#include "core/allocator.h"
+#include "core/error.h"
+
+namespace lockstep {
+
+// What the launcher's environment says before MPI_Init: {0, 1, ""} where there is none. Order: Open MPI, PMI, Slurm.
+struct LaunchInfo {
+  int rank = 0;
+  int size = 1;
+  std::string launcher;  // "Open MPI", "Slurm", ...; empty: started by hand
+};
+LaunchInfo launch_info();
+
+class Process {
+ public:
+  // Initialises MPI where a launcher started more than one process. Error(peer) where the launcher says N > 1 processes
+  // and MPI sees 1 (a launcher of another MPI), naming the command to use; Error(usage) where this build has no MPI.
+  // Right after MPI_Init the ranks exchange build_id(): Error(peer) names the rank and host that run another binary.
+  explicit Process(std::chrono::seconds timeout);
+  ~Process();  // MPI_Finalize; never throws
+
+  int rank() const;
+  int size() const;
+  int local_rank() const;  // among the ranks of this host (MPI_Comm_split_type)
+  int local_size() const;
+
+  // The collectives of this job; its comm stream is a worker thread (inline for one process).
+  Communicator& communicator();
+
+  // Ends the whole job with this code, from any thread, without waiting for anybody. The message is already printed.
+  [[noreturn]] void abort(ExitCode code);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// For --version: "Open MPI 4.1.4", "not built in".
+std::string mpi_library();
+
+}  // namespace lockstep

@@ -1,0 +1,54 @@
+// Trace spans: what ran when, on which thread, as Chrome trace events (chrome://tracing, ui.perfetto.dev).
+//
+// A Tracer is passed to what it shall time; a null Tracer* costs one branch a span.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+class Tracer {
+ public:
+  explicit Tracer(int rank);
+  // Nanoseconds since the tracer was made.
+  std::int64_t now() const;
+  void add(std::string name, const char* category, std::int64_t begin, std::int64_t end);  // any thread
+  // Writes {"traceEvents": [...]}: pid is the rank, tid the thread. Error(data) when the file cannot be written.
+  void write(const std::string& path) const;
+
+ private:
+  struct Record {
+    std::string name;
+    const char* category;
+    std::int64_t begin, end;
+    std::int64_t thread;
+  };
+  int rank_;
+  std::chrono::steady_clock::time_point start_;
+  mutable std::mutex mutex_;
+  std::vector<Record> records_;
+};
+
+// Times its own scope.
+class Span {
+ public:
+  Span(Tracer* tracer, std::string name, const char* category)
+      : tracer_(tracer), name_(std::move(name)), category_(category), begin_(tracer ? tracer->now() : 0) {}
+  ~Span() {
+    if (tracer_) tracer_->add(std::move(name_), category_, begin_, tracer_->now());
+  }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+ private:
+  Tracer* tracer_;
+  std::string name_;
+  const char* category_;
+  std::int64_t begin_;
+};
+
+}  // namespace lockstep

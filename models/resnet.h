@@ -1,0 +1,62 @@
+// ResNet v1.5 (He et al., 2015; the stride sits in the 3x3, as in torchvision): 18, 34, 50, 101, 152.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/arena.h"
+#include "kernels/context.h"
+#include "layers/parameter_store.h"
+
+namespace lockstep {
+
+struct ResNetOptions {
+  std::string name = "resnet50";  // resnet18, resnet34, resnet50, resnet101, resnet152
+  // imagenet: 7x7 stride 2 and 3x3 max pooling. cifar: 3x3 stride 1, no pooling.
+  std::string stem = "imagenet";
+  int classes = 10;
+  std::int64_t height = 32, width = 32;
+  float residual_gamma = 1.0f;  // initial weight of each block's last batch norm
+};
+
+// torchvision's training (batch statistics), evaluation (running statistics, no gradient), or frozen: evaluation
+// statistics with a gradient, for comparisons of whole networks without batch norm's chaos.
+enum class Mode { training, evaluation, frozen };
+
+// Called on the compute stream's order when parameters first..last have their gradients and backward reads their
+// weights no more. Calls come in index order.
+using GradientsReady = std::function<void(int first, int last)>;
+
+class ResNet {
+ public:
+  // Declares all parameters and buffers in `store`, in ready order. Error(usage) for an unknown name or stem.
+  ResNet(const ResNetOptions& options, ParameterStore& store);
+  ~ResNet();
+
+  // Lays out activations and gradients for up to `batch` samples. Called twice: measuring, then real.
+  void layout(Arena& arena, std::int64_t batch, DType compute);
+  // The smallest N*H*W that a batch norm sees for n samples: training needs at least 2.
+  std::int64_t smallest_batch_norm_rows(std::int64_t n) const;
+
+  // torchvision's initialisation: convolutions kaiming_normal(fan_out, relu), batch norm 1 and 0, linear
+  // uniform(+-1/sqrt(in)). Values are Philox(seed, init), one substream a parameter in torchvision's order.
+  void initialize(Context& context, std::uint64_t seed);
+
+  TensorView input(std::int64_t n) const;   // [n,h,w,3]: the caller writes the normalised batch here
+  TensorView forward(Context& context, std::int64_t n, Mode mode);  // logits [n,classes]
+  TensorView logits_gradient(std::int64_t n) const;  // the loss writes here before backward
+  void backward(Context& context, std::int64_t n, Mode mode, GradMode gradients, const GradientsReady& ready);
+
+  const ResNetOptions& options() const;
+  // Parameter names in torchvision's (registration) order: the order of files.
+  std::vector<std::string> registration_order() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep
