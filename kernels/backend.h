@@ -2,13 +2,16 @@
 // (reference/, cpu/, cuda/) with a file for each op family.
 //
 // Common contract
-//   - An op is enqueued on `stream` and reads and writes only the tensors named. On the CPU backends the stream runs
-//     inline, so the op is done when the call returns.
+//   - An op is enqueued on its stream and reads and writes only the tensors named. On the CPU backends the
+//     compute stream runs inline, so the op is done when the call returns.
 //   - Layout: activations are NHWC, convolution weights [Cout][kh][kw][Cin], matrices [rows][columns].
-//   - "compute" is the type of activations and working weights, f32 or bf16. Everything that is trained (masters,
-//     gradients, momentum) and every statistic is f32. Sums accumulate in f32 or better.
+//   - "compute" is the type of activations and working weights, f32 or bf16. Everything that is trained
+//     (masters, gradients, momentum) and every statistic is f32. Sums accumulate in f32 or better.
 //   - Shapes and types are checked (contracts.h); a violation is Error(internal) naming op and tensor.
 //   - Inputs and outputs do not overlap unless the op says so. N may be smaller than a buffer's batch.
+//   - A NaN reaches the output: ReLU gives NaN for NaN, max pooling for a window that holds one. (A backend
+//   that
+//     swallowed it would train on after the network is broken.)
 //   - Equal inputs, shapes and thread count give equal bits.
 #pragma once
 
@@ -64,7 +67,7 @@ struct AugmentOptions {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
   std::int64_t padding = 4;
-  float mean[3] = {0, 0, 0};                // of pixel / 255
+  float mean[3] = {0, 0, 0};  // of pixel / 255
   float inverse_deviation[3] = {1, 1, 1};
 };
 
@@ -76,12 +79,13 @@ class Backend {
   virtual std::unique_ptr<Stream> make_compute_stream() = 0;
   virtual std::unique_ptr<Stream> make_comm_stream() = 0;
 
-  // --- memory -----------------------------------------------------------------------------------------------------
+  // --- memory -------------------------------------------------------------------------------------
   virtual void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) = 0;
   virtual void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t bytes) = 0;
   virtual void fill_zero(Stream& stream, void* dst, std::int64_t bytes) = 0;
 
-  // --- convolution: y[n,p,q,k] = sum over r,s,c of x[n, p*stride-padding+r, q*stride-padding+s, c] * w[k,r,s,c] ------
+  // --- convolution ----------------------------------------------------------------------------------
+  // y[n,p,q,k] = sum over r,s,c of x[n, p*stride-padding+r, q*stride-padding+s, c] * w[k,r,s,c].
   // x [n,h,w,c_in], w [c_out,kernel,kernel,c_in], y [n,out_h,out_w,c_out]: compute type. dw: f32, shape of w.
   virtual void conv2d_forward(Stream&, const ConvShape&, const TensorView& x, const TensorView& w,
                               const TensorView& y) = 0;
@@ -90,11 +94,12 @@ class Backend {
   virtual void conv2d_backward_weight(Stream&, const ConvShape&, const TensorView& x, const TensorView& dy,
                                       const TensorView& dw, GradMode) = 0;
 
-  // --- batch norm, fused with the residual add and ReLU (Ioffe and Szegedy, 2015) -----------------------------------
-  // y = relu?((x - mean) * invstd * gamma + beta + residual?). residual may be "no tensor"; y may be x or residual.
-  // x, residual, y: compute type, [..., C]. All else f32 [C].
-  // Training: mean and biased variance of the batch, invstd = 1/sqrt(variance + epsilon), both saved; the running
-  // variance takes the unbiased one (rows/(rows-1)), as PyTorch. rows >= 2. Large means must not cancel.
+  // --- batch norm, fused with the residual add and ReLU (Ioffe and Szegedy, 2015) -----------------
+  // y = relu?((x - mean) * invstd * gamma + beta + residual?). residual may be "no tensor"; y may be x or
+  // residual. x, residual, y: compute type, [..., C]. All else f32 [C].
+  // Training: mean and biased variance of the batch, invstd = 1/sqrt(variance + epsilon), both saved; the
+  // running variance takes the unbiased one (rows/(rows-1)), as PyTorch. rows >= 2. Large means must not
+  // cancel.
   virtual void batch_norm_forward_training(Stream&, const BatchNormOptions&, const TensorView& x,
                                            const TensorView& gamma, const TensorView& beta,
                                            const TensorView& residual, const TensorView& running_mean,
@@ -109,26 +114,30 @@ class Backend {
   //   dbeta = sum g;  dgamma = sum g * xhat;  xhat = (x - mean) * invstd
   //   dx = gamma * invstd * (g - dbeta/rows - xhat * dgamma/rows)
   //   dresidual = g (where given).
-  // y is what forward wrote, and may be "no tensor" when relu is off. dx may be dy or x; dresidual may be dy.
+  // y is what forward wrote, and may be "no tensor" when relu is off. dx may be dy or x; dresidual may be dy
+  // (dx and dresidual are two tensors).
   virtual void batch_norm_backward(Stream&, const BatchNormOptions&, const TensorView& x, const TensorView& y,
-                                   const TensorView& dy, const TensorView& gamma, const TensorView& saved_mean,
-                                   const TensorView& saved_invstd, const TensorView& dx,
-                                   const TensorView& dresidual, const TensorView& dgamma, const TensorView& dbeta,
+                                   const TensorView& dy, const TensorView& gamma,
+                                   const TensorView& saved_mean, const TensorView& saved_invstd,
+                                   const TensorView& dx, const TensorView& dresidual,
+                                   const TensorView& dgamma, const TensorView& dbeta,
                                    GradMode parameter_mode) = 0;
   // Backward of batch_norm_forward_evaluation: the statistics are constants, so dx = g * gamma * invstd.
   virtual void batch_norm_backward_evaluation(Stream&, const BatchNormOptions&, const TensorView& x,
-                                              const TensorView& y, const TensorView& dy, const TensorView& gamma,
-                                              const TensorView& running_mean, const TensorView& running_var,
-                                              const TensorView& dx, const TensorView& dresidual,
-                                              const TensorView& dgamma, const TensorView& dbeta,
-                                              GradMode parameter_mode) = 0;
+                                              const TensorView& y, const TensorView& dy,
+                                              const TensorView& gamma, const TensorView& running_mean,
+                                              const TensorView& running_var, const TensorView& dx,
+                                              const TensorView& dresidual, const TensorView& dgamma,
+                                              const TensorView& dbeta, GradMode parameter_mode) = 0;
 
-  // --- ReLU ---------------------------------------------------------------------------------------------------------
+  // --- ReLU ---------------------------------------------------------------------------------------
   virtual void relu_forward(Stream&, const TensorView& x, const TensorView& y) = 0;  // y may be x
+  // dx = dy where y > 0, else 0. dx may be dy.
   virtual void relu_backward(Stream&, const TensorView& y, const TensorView& dy, const TensorView& dx) = 0;
 
-  // --- pooling ------------------------------------------------------------------------------------------------------
-  // index: u8, shape of y: the position in the window (row * kernel + column) of the first maximum in row order.
+  // --- pooling ------------------------------------------------------------------------------------
+  // index: u8, shape of y: the position in the window (row * kernel + column) of the first maximum in row
+  // order; a NaN is larger than all numbers.
   virtual void max_pool_forward(Stream&, const PoolShape&, const TensorView& x, const TensorView& y,
                                 const TensorView& index) = 0;
   virtual void max_pool_backward(Stream&, const PoolShape&, const TensorView& dy, const TensorView& index,
@@ -137,40 +146,43 @@ class Backend {
   virtual void global_average_pool_forward(Stream&, const TensorView& x, const TensorView& y) = 0;
   virtual void global_average_pool_backward(Stream&, const TensorView& dy, const TensorView& dx) = 0;
 
-  // --- linear: y = x w^T + bias -------------------------------------------------------------------------------------
+  // --- linear: y = x w^T + bias -------------------------------------------------------------------
   // x [n,in], w [out,in], y [n,out]: compute type. bias, dw, dbias: f32.
   virtual void linear_forward(Stream&, const TensorView& x, const TensorView& w, const TensorView& bias,
                               const TensorView& y) = 0;
-  virtual void linear_backward_data(Stream&, const TensorView& dy, const TensorView& w, const TensorView& dx) = 0;
-  virtual void linear_backward_weight(Stream&, const TensorView& x, const TensorView& dy, const TensorView& dw,
-                                      const TensorView& dbias, GradMode) = 0;
+  virtual void linear_backward_data(Stream&, const TensorView& dy, const TensorView& w,
+                                    const TensorView& dx) = 0;
+  virtual void linear_backward_weight(Stream&, const TensorView& x, const TensorView& dy,
+                                      const TensorView& dw, const TensorView& dbias, GradMode) = 0;
 
-  // --- softmax cross-entropy with label smoothing (Szegedy et al., 2016; torch.nn.CrossEntropyLoss) -------------------
-  // target = (1 - smoothing) * onehot + smoothing / classes. loss f32 [1]: mean over n of -sum target * log_softmax.
+  // --- softmax cross-entropy with label smoothing (Szegedy et al., 2016; torch.nn.CrossEntropyLoss) ----
+  // target = (1 - smoothing) * onehot + smoothing / classes. labels i32 [n].
+  // loss f32 [1]: mean over n of -sum target * log_softmax.
   // correct i32 [1]: samples whose first largest logit is the label (0 for a NaN row).
   // dlogits: shape and type of logits, (softmax - target) / n; may be "no tensor" (evaluation).
-  virtual void softmax_cross_entropy(Stream&, const TensorView& logits, const TensorView& labels, float smoothing,
-                                     const TensorView& loss, const TensorView& correct,
+  virtual void softmax_cross_entropy(Stream&, const TensorView& logits, const TensorView& labels,
+                                     float smoothing, const TensorView& loss, const TensorView& correct,
                                      const TensorView& dlogits) = 0;
 
-  // --- optimiser ----------------------------------------------------------------------------------------------------
-  // One pass over a flat range, torch.optim.SGD with dampening 0: g = dw + weight_decay * w; v = momentum * v + g;
-  // w -= learning_rate * (nesterov ? g + momentum * v : v). w, dw, v: f32. working: the new w in compute type, or
-  // "no tensor".
-  virtual void sgd_step(Stream&, const SgdOptions&, const TensorView& w, const TensorView& dw, const TensorView& v,
-                        const TensorView& working) = 0;
+  // --- optimiser ----------------------------------------------------------------------------------
+  // One pass over a flat range, torch.optim.SGD with dampening 0: g = dw + weight_decay * w;
+  // v = momentum * v + g; w -= learning_rate * (nesterov ? g + momentum * v : v). w, dw, v: f32.
+  // working: the new w in compute type, or "no tensor".
+  virtual void sgd_step(Stream&, const SgdOptions&, const TensorView& w, const TensorView& dw,
+                        const TensorView& v, const TensorView& working) = 0;
 
-  // --- input --------------------------------------------------------------------------------------------------------
+  // --- input --------------------------------------------------------------------------------------
   // images u8 [count,3,h,w] (planar, as in the CIFAR-10 files); samples i32 [n] pick the rows; y [n,h,w,3].
-  // Training: words r0..r3 of Philox(seed, augment).block(epoch, sample) give offsets dy = r0 % (2*padding+1),
-  // dx = r1 % (2*padding+1) into the image padded with zeros (pixel value 0 before normalisation, as
-  // torchvision.transforms.RandomCrop), and a horizontal flip where r2 is odd. Then (pixel/255 - mean) *
-  // inverse_deviation.
+  // Training: words r0..r3 of Philox(seed, augment).block(epoch, sample) give offsets dy = r0 %
+  // (2*padding+1), dx = r1 % (2*padding+1) into the image padded with zeros (pixel value 0 before
+  // normalisation, as torchvision.transforms.RandomCrop), and a horizontal flip of the crop where r2 is odd.
+  // Then (pixel/255 - mean) * inverse_deviation.
   virtual void augment_normalize(Stream&, const AugmentOptions&, const TensorView& images,
                                  const TensorView& samples, const TensorView& y) = 0;
 
-  // --- utilities ----------------------------------------------------------------------------------------------------
-  virtual void cast(Stream&, const TensorView& x, const TensorView& y) = 0;  // f32 <-> bf16, round to nearest even
+  // --- utilities ----------------------------------------------------------------------------------
+  // f32 <-> bf16, rounded to nearest even; NaN stays NaN.
+  virtual void cast(Stream&, const TensorView& x, const TensorView& y) = 0;
   // flag i32 [1] becomes 1 if x (f32 or bf16) holds a NaN or an infinity; is left alone otherwise.
   virtual void non_finite_check(Stream&, const TensorView& x, const TensorView& flag) = 0;
 };
@@ -185,7 +197,7 @@ std::unique_ptr<Backend> make_cuda_backend(int index);
 // Versions of the libraries a backend uses, for --version; "not built in" from a stub.
 std::string cpu_backend_libraries();
 std::string cuda_backend_libraries();
-// Whether this build has the CPU backend (oneDNN); `--device auto` takes the reference backend where it has not.
+// Whether this build has the CPU backend (oneDNN). Where it has not, `--device auto` takes the reference.
 bool has_cpu_backend();
 
 }  // namespace lockstep

@@ -1,0 +1,64 @@
+// What each op demands of its arguments: one function an op, with the op's own parameters. Every backend
+// calls it on entry, so a wrong call fails the same way everywhere: Error(internal) that names op and tensor.
+//
+// Checked: presence, types and shapes of all tensors, sizes that the formula needs, and overlap (address
+// ranges). Not checked, because it would read tensors: label and sample ranges.
+#pragma once
+
+#include "core/tensor.h"
+#include "kernels/backend.h"
+
+namespace lockstep::contract {
+
+void memory(const char* op, const void* a, const void* b, std::int64_t bytes);  // one pointer: pass it twice
+
+void conv2d_forward(const ConvShape& shape, const TensorView& x, const TensorView& w, const TensorView& y);
+void conv2d_backward_data(const ConvShape& shape, const TensorView& dy, const TensorView& w,
+                          const TensorView& dx);
+void conv2d_backward_weight(const ConvShape& shape, const TensorView& x, const TensorView& dy,
+                            const TensorView& dw);
+
+void batch_norm_forward_training(const TensorView& x, const TensorView& gamma, const TensorView& beta,
+                                 const TensorView& residual, const TensorView& running_mean,
+                                 const TensorView& running_var, const TensorView& saved_mean,
+                                 const TensorView& saved_invstd, const TensorView& y);
+void batch_norm_forward_evaluation(const TensorView& x, const TensorView& gamma, const TensorView& beta,
+                                   const TensorView& residual, const TensorView& running_mean,
+                                   const TensorView& running_var, const TensorView& y);
+void batch_norm_backward(const BatchNormOptions& options, const TensorView& x, const TensorView& y,
+                         const TensorView& dy, const TensorView& gamma, const TensorView& saved_mean,
+                         const TensorView& saved_invstd, const TensorView& dx, const TensorView& dresidual,
+                         const TensorView& dgamma, const TensorView& dbeta);
+void batch_norm_backward_evaluation(const BatchNormOptions& options, const TensorView& x, const TensorView& y,
+                                    const TensorView& dy, const TensorView& gamma,
+                                    const TensorView& running_mean, const TensorView& running_var,
+                                    const TensorView& dx, const TensorView& dresidual,
+                                    const TensorView& dgamma, const TensorView& dbeta);
+
+void relu_forward(const TensorView& x, const TensorView& y);
+void relu_backward(const TensorView& y, const TensorView& dy, const TensorView& dx);
+
+void max_pool_forward(const PoolShape& shape, const TensorView& x, const TensorView& y,
+                      const TensorView& index);
+void max_pool_backward(const PoolShape& shape, const TensorView& dy, const TensorView& index,
+                       const TensorView& dx);
+void global_average_pool_forward(const TensorView& x, const TensorView& y);
+void global_average_pool_backward(const TensorView& dy, const TensorView& dx);
+
+void linear_forward(const TensorView& x, const TensorView& w, const TensorView& bias, const TensorView& y);
+void linear_backward_data(const TensorView& dy, const TensorView& w, const TensorView& dx);
+void linear_backward_weight(const TensorView& x, const TensorView& dy, const TensorView& dw,
+                            const TensorView& dbias);
+
+void softmax_cross_entropy(const TensorView& logits, const TensorView& labels, float smoothing,
+                           const TensorView& loss, const TensorView& correct, const TensorView& dlogits);
+
+void sgd_step(const TensorView& w, const TensorView& dw, const TensorView& v, const TensorView& working);
+
+void augment_normalize(const AugmentOptions& options, const TensorView& images, const TensorView& samples,
+                       const TensorView& y);
+
+void cast(const TensorView& x, const TensorView& y);
+void non_finite_check(const TensorView& x, const TensorView& flag);
+
+}  // namespace lockstep::contract
