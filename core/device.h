@@ -15,8 +15,8 @@ struct Device {
 
 const char* name_of(DeviceKind kind);
 
-// CUDA devices of this machine; 0 where the build has no CUDA, the driver is missing, or there is no GPU. why (if
-// given) receives the reason for 0.
+// CUDA devices of this machine; 0 where the build has no CUDA, the driver is missing, or there is no GPU. why
+// (if given) receives the reason for 0.
 int cuda_device_count(std::string* why = nullptr);
 
 }  // namespace lockstep

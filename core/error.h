@@ -42,15 +42,17 @@ template <class... Args>
 }
 
 namespace detail {
-[[noreturn]] void check_failed(const char* expression, const char* file, int line, const std::string& message);
+[[noreturn]] void check_failed(const char* expression, const char* file, int line,
+                               const std::string& message);
 }
 
 }  // namespace lockstep
 
-// An invariant of the code. On failure: Error(internal) with the expression, file, line and the formatted message.
-#define LOCKSTEP_CHECK(condition, ...)                                                                \
-  do {                                                                                                \
-    if (!(condition)) [[unlikely]] {                                                                  \
+// An invariant of the code. On failure: Error(internal) with the expression, file, line and the formatted
+// message.
+#define LOCKSTEP_CHECK(condition, ...)                                                                 \
+  do {                                                                                                 \
+    if (!(condition)) [[unlikely]] {                                                                   \
       ::lockstep::detail::check_failed(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__)); \
-    }                                                                                                 \
+    }                                                                                                  \
   } while (false)

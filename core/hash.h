@@ -10,7 +10,8 @@ namespace lockstep {
 
 class Hash {
  public:
-  // Long runs are hashed as eight-byte words in four interleaved lanes, so that a 94 MB checksum takes milliseconds.
+  // Long runs are hashed as eight-byte words in four interleaved lanes, so that a 94 MB checksum takes
+  // milliseconds.
   Hash& add_bytes(const void* data, std::size_t bytes);
   Hash& add(std::string_view text);  // its length, then its bytes: ("ab","c") differs from ("a","bc")
   Hash& add(std::int64_t value);

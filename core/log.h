@@ -1,4 +1,5 @@
-// Messages for people, on stderr: "12:03:04 [rank 0] warning: text". Rank 0 logs from info, others from warnings up.
+// Messages for people, on stderr: "12:03:04 [rank 0] warning: text". Rank 0 logs from info, others from
+// warnings up.
 #pragma once
 
 #include <spdlog/spdlog.h>

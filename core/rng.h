@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011). A value is a pure function of (seed, stream, index), so nothing depends on which rank, thread
-// or order computes it. tests/parity/philox.py is the same function in Python.
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
+// as 1, 2, 3", SC 2011). A value is a pure function of (seed, stream, index), so nothing depends on which
+// rank, thread or order computes it. tests/parity/philox.py is the same function in Python.
 #pragma once
 
 #include <array>
@@ -10,12 +10,14 @@
 namespace lockstep {
 
 // Ten rounds over a 128-bit counter with a 64-bit key.
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
+std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                        std::array<std::uint32_t, 2> key);
 
 // Independent uses of one seed. The stream id goes into the counter's upper half.
 enum class RandomStream : std::uint32_t { init = 1, augment = 2, synthetic = 3 };
 
-// key = seed; counter = {low(index), high(index), low(substream), (stream << 24) | high 24 bits of substream}.
+// key = seed; counter = {low(index), high(index), low(substream), (stream << 24) | high 24 bits of
+// substream}.
 class Philox {
  public:
   Philox(std::uint64_t seed, RandomStream stream) : seed_(seed), stream_(stream) {}
@@ -32,6 +34,8 @@ class Philox {
 };
 
 // A word as a float in [0, 1): its upper 24 bits.
-inline float to_unit(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1.0p-24f; }
+inline float to_unit(std::uint32_t word) {
+  return static_cast<float>(word >> 8) * 0x1.0p-24f;
+}
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // Streams and events: one model of order for every backend.
 //
-// A Stream runs work first-in first-out. An Event marks a point in a stream; another stream, or the host, can wait
-// for it. Three kinds:
+// A Stream runs work first-in first-out. An Event marks a point in a stream; another stream, or the host, can
+// wait for it. Three kinds:
 //   InlineStream  runs each task inside submit(): the compute stream of the CPU backends.
 //   WorkerStream  one thread that takes tasks from a queue: the comm stream of the CPU backends.
 //   CudaStream    cudaStream_t (core/cuda_stream.h): work is enqueued by kernels through native_handle().
@@ -19,8 +19,9 @@ class Event {
   class State {
    public:
     virtual ~State() = default;
-    virtual bool query() = 0;        // complete? never blocks
-    virtual void synchronize() = 0;  // blocks the host (asleep, not spinning); rethrows the error of a failed task
+    virtual bool query() = 0;  // complete? never blocks
+    virtual void
+    synchronize() = 0;  // blocks the host (asleep, not spinning); rethrows the error of a failed task
     virtual void* native_handle() { return nullptr; }
   };
 
@@ -39,8 +40,8 @@ class Event {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Runs host code in the stream's order. An exception of a task is kept: later tasks are dropped, and every wait for
-  // them rethrows it.
+  // Runs host code in the stream's order. An exception of a task is kept: later tasks are dropped, and every
+  // wait for them rethrows it.
   virtual void submit(std::function<void()> task) = 0;
   virtual Event record() = 0;
   // Work submitted later runs after the event. The host blocks only where the stream runs inline.

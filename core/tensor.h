@@ -13,7 +13,8 @@
 
 namespace lockstep {
 
-// Up to four dimensions, outermost first. An activation is N, H, W, C; a convolution weight is Cout, kh, kw, Cin.
+// Up to four dimensions, outermost first. An activation is N, H, W, C; a convolution weight is Cout, kh, kw,
+// Cin.
 class Shape {
  public:
   Shape() = default;
@@ -21,7 +22,8 @@ class Shape {
 
   int rank() const { return rank_; }
   std::int64_t operator[](int axis) const { return dims_[static_cast<std::size_t>(axis)]; }
-  std::int64_t numel() const;
+  std::int64_t numel() const;              // 1 for a scalar (rank 0)
+  Shape with_first(std::int64_t n) const;  // the first dimension replaced by n
   bool operator==(const Shape& other) const = default;
   std::string to_string() const;  // "32x8x8x64"
 

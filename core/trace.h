@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -17,7 +19,8 @@ class Tracer {
   // Nanoseconds since the tracer was made.
   std::int64_t now() const;
   void add(std::string name, const char* category, std::int64_t begin, std::int64_t end);  // any thread
-  // Writes {"traceEvents": [...]}: pid is the rank, tid the thread. Error(data) when the file cannot be written.
+  // Writes {"traceEvents": [...]}: pid is the rank, tid the thread. Error(data) when the file cannot be
+  // written.
   void write(const std::string& path) const;
 
  private:
@@ -31,6 +34,7 @@ class Tracer {
   std::chrono::steady_clock::time_point start_;
   mutable std::mutex mutex_;
   std::vector<Record> records_;
+  std::map<std::int64_t, std::string> threads_;  // names of the threads seen
 };
 
 // Times its own scope.

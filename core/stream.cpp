@@ -1,0 +1,145 @@
+#include "core/stream.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+// What the queue, its thread and its events share. Tasks are numbered from 1; done counts those that have
+// ended.
+struct Queue {
+  std::mutex mutex;
+  std::condition_variable not_empty;
+  std::condition_variable progress;
+  std::deque<std::function<void()>> tasks;
+  std::int64_t submitted = 0;
+  std::int64_t done = 0;
+  std::int64_t failed = std::numeric_limits<std::int64_t>::max();  // the task that threw
+  std::exception_ptr error;
+  bool stop = false;
+
+  void run();
+};
+
+// Runs one task and returns what it threw. The closure is destroyed here, before anybody who waits for the
+// task goes on: what it holds is released by then.
+std::exception_ptr run_task(std::function<void()> task) {
+  try {
+    task();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+void Queue::run() {
+  std::unique_lock lock(mutex);
+  while (true) {
+    not_empty.wait(lock, [this] { return stop || !tasks.empty(); });
+    if (tasks.empty()) return;
+    std::function<void()> task = std::move(tasks.front());
+    tasks.pop_front();
+    const bool dropped = error != nullptr;
+    lock.unlock();
+    std::exception_ptr thrown;
+    if (dropped) {
+      task = nullptr;
+    } else {
+      thrown = run_task(std::move(task));
+      task = nullptr;
+    }
+    lock.lock();
+    ++done;
+    if (thrown) {
+      error = thrown;
+      failed = done;
+    }
+    progress.notify_all();
+  }
+}
+
+// The point after task `ticket`. It keeps the queue alive, so an event may outlive its stream.
+class QueueEvent final : public Event::State {
+ public:
+  QueueEvent(std::shared_ptr<Queue> queue, std::int64_t ticket) : queue_(std::move(queue)), ticket_(ticket) {}
+
+  bool query() override {
+    const std::lock_guard lock(queue_->mutex);
+    return queue_->done >= ticket_;
+  }
+
+  void synchronize() override {
+    std::unique_lock lock(queue_->mutex);
+    queue_->progress.wait(lock, [this] { return queue_->done >= ticket_; });
+    if (ticket_ >= queue_->failed) std::rethrow_exception(queue_->error);
+  }
+
+ private:
+  std::shared_ptr<Queue> queue_;
+  std::int64_t ticket_;
+};
+
+}  // namespace
+
+class WorkerStream::Impl {
+ public:
+  explicit Impl(const std::string& thread_name) {
+    // Ctrl-C and SIGTERM belong to the main thread: a new thread inherits the mask that is set here.
+    sigset_t blocked, before;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    sigaddset(&blocked, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    thread = std::thread([q = queue] { q->run(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_setname_np(thread.native_handle(), thread_name.substr(0, 15).c_str());
+  }
+
+  std::shared_ptr<Queue> queue = std::make_shared<Queue>();
+  std::thread thread;
+};
+
+WorkerStream::WorkerStream(const std::string& thread_name) : impl_(std::make_unique<Impl>(thread_name)) {}
+
+WorkerStream::~WorkerStream() {
+  {
+    const std::lock_guard lock(impl_->queue->mutex);
+    impl_->queue->stop = true;
+  }
+  impl_->queue->not_empty.notify_one();
+  impl_->thread.join();
+}
+
+void WorkerStream::submit(std::function<void()> task) {
+  {
+    const std::lock_guard lock(impl_->queue->mutex);
+    impl_->queue->tasks.push_back(std::move(task));
+    ++impl_->queue->submitted;
+  }
+  impl_->queue->not_empty.notify_one();
+}
+
+Event WorkerStream::record() {
+  const std::lock_guard lock(impl_->queue->mutex);
+  return Event(std::make_shared<QueueEvent>(impl_->queue, impl_->queue->submitted));
+}
+
+void WorkerStream::wait(const Event& event) {
+  submit([event] { event.synchronize(); });
+}
+
+void WorkerStream::synchronize() {
+  record().synchronize();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,83 @@
+#include "core/trace.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "core/error.h"
+
+namespace lockstep {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      result += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+std::string name_of_this_thread() {
+  std::array<char, 16> name{};
+  pthread_getname_np(pthread_self(), name.data(), name.size());
+  return name.data();
+}
+
+}  // namespace
+
+Tracer::Tracer(int rank) : rank_(rank), start_(std::chrono::steady_clock::now()) {}
+
+std::int64_t Tracer::now() const {
+  using std::chrono::nanoseconds;
+  return std::chrono::duration_cast<nanoseconds>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void Tracer::add(std::string name, const char* category, std::int64_t begin, std::int64_t end) {
+  thread_local const std::int64_t thread = gettid();
+  const std::lock_guard lock(mutex_);
+  records_.push_back({std::move(name), category, begin, end, thread});
+  if (!threads_.contains(thread)) threads_.emplace(thread, name_of_this_thread());
+}
+
+void Tracer::write(const std::string& path) const {
+  const std::lock_guard lock(mutex_);
+  std::string text = "{\"traceEvents\": [\n";
+  text +=
+      fmt::format(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":"rank {}"}}}})", rank_, rank_);
+  for (const auto& [thread, name] : threads_) {
+    text += fmt::format(
+        ",\n"
+        R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}})",
+        rank_, thread, quoted(name));
+  }
+  for (const Record& record : records_) {
+    text += fmt::format(
+        ",\n"
+        R"({{"ph":"X","pid":{},"tid":{},"name":{},"cat":{},"ts":{:.3f},"dur":{:.3f}}})",
+        rank_, record.thread, quoted(record.name), quoted(record.category),
+        static_cast<double>(record.begin) / 1e3, static_cast<double>(record.end - record.begin) / 1e3);
+  }
+  text += "\n]}\n";
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int reason = errno;
+  if (file != nullptr) written = std::fclose(file) == 0 && written;
+  if (!written) {
+    fail(ExitCode::data, "cannot write the trace file {}: {}. Choose another path.", path,
+         std::strerror(reason));
+  }
+}
+
+}  // namespace lockstep
