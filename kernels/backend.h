@@ -10,8 +10,7 @@
 //   - Shapes and types are checked (contracts.h); a violation is Error(internal) naming op and tensor.
 //   - Inputs and outputs do not overlap unless the op says so. N may be smaller than a buffer's batch.
 //   - A NaN reaches the output: ReLU gives NaN for NaN, max pooling for a window that holds one. (A backend
-//   that
-//     swallowed it would train on after the network is broken.)
+//     that swallowed it would train on with a broken network.)
 //   - Equal inputs, shapes and thread count give equal bits.
 #pragma once
 

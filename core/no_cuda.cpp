@@ -1,0 +1,11 @@
+// Stands in for core/cuda_*.cpp in a build without the CUDA Toolkit.
+#include "core/device.h"
+
+namespace lockstep {
+
+int cuda_device_count(std::string* why) {
+  if (why) *why = "this build has no CUDA";
+  return 0;
+}
+
+}  // namespace lockstep
