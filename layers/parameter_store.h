@@ -1,7 +1,9 @@
-// All that is trained, in flat buffers: weights, gradients, momentum (f32), and the working copy in compute type.
+// All that is trained, in flat buffers: weights, gradients, momentum (f32), and the working copy in compute
+// type.
 //
-// Parameters lie in the order in which backward makes their gradients ready, so a gradient bucket is one contiguous
-// slice: no packing. Each slice starts on 256 bytes; the padding between slices is zero and stays zero.
+// Parameters lie in the order in which backward makes their gradients ready, so a gradient bucket is one
+// contiguous slice: no packing. Each slice starts on 256 bytes; the padding between slices is zero and stays
+// zero.
 //
 //     fc.bias | fc.weight | layer4.2.bn3.weight | ...                       | conv1.weight
 //     index 0   1           2                     3   (the parameter index)   count()-1
@@ -19,8 +21,8 @@ struct Parameter {
   std::string name;  // torchvision's, for example "layer1.0.conv1.weight"
   Shape shape;       // as stored: convolution weights are [Cout,kh,kw,Cin]
   Layout layout = Layout::flat;
-  bool decay = true;          // false for batch norm and bias: what --no-bias-decay leaves out of weight decay
-  std::int64_t offset = 0;    // of the slice, in elements of the flat buffers
+  bool decay = true;        // false for batch norm and bias: what --no-bias-decay leaves out of weight decay
+  std::int64_t offset = 0;  // of the slice, in elements of the flat buffers
   std::int64_t numel() const { return shape.numel(); }
 };
 
@@ -63,7 +65,7 @@ class ParameterStore {
   TensorView momenta(int first, int last) const;
 
   std::int64_t flat_size() const { return flat_size_; }  // elements of each flat buffer, padding included
-  std::int64_t parameter_elements() const;               // without padding: 25,557,032 for ResNet-50 with 1000 classes
+  std::int64_t parameter_elements() const;  // without padding: 25,557,032 for ResNet-50 with 1000 classes
   TensorView all_weights() const;
   TensorView all_gradients() const;
   TensorView all_momenta() const;

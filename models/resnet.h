@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "core/arena.h"
 #include "kernels/context.h"
 #include "layers/parameter_store.h"
+#include "layers/pass.h"
 
 namespace lockstep {
 
@@ -22,32 +22,28 @@ struct ResNetOptions {
   float residual_gamma = 1.0f;  // initial weight of each block's last batch norm
 };
 
-// torchvision's training (batch statistics), evaluation (running statistics, no gradient), or frozen: evaluation
-// statistics with a gradient, for comparisons of whole networks without batch norm's chaos.
-enum class Mode { training, evaluation, frozen };
-
-// Called on the compute stream's order when parameters first..last have their gradients and backward reads their
-// weights no more. Calls come in index order.
-using GradientsReady = std::function<void(int first, int last)>;
-
 class ResNet {
  public:
-  // Declares all parameters and buffers in `store`, in ready order. Error(usage) for an unknown name or stem.
+  // Declares all parameters (in ready order) and buffers (in torchvision's order) in `store`, which must
+  // outlive the network. Error(usage) for an unknown name or stem.
   ResNet(const ResNetOptions& options, ParameterStore& store);
   ~ResNet();
 
-  // Lays out activations and gradients for up to `batch` samples. Called twice: measuring, then real.
+  // Lays out activations and gradients for up to `batch` samples. Called twice: measuring, then real. Tensors
+  // that are never alive together share memory: all gradients of activations live in four buffers.
   void layout(Arena& arena, std::int64_t batch, DType compute);
   // The smallest N*H*W that a batch norm sees for n samples: training needs at least 2.
   std::int64_t smallest_batch_norm_rows(std::int64_t n) const;
 
   // torchvision's initialisation: convolutions kaiming_normal(fan_out, relu), batch norm 1 and 0, linear
-  // uniform(+-1/sqrt(in)). Values are Philox(seed, init), one substream a parameter in torchvision's order.
+  // uniform(+-1/sqrt(in)), and 0 for the running means, 1 for the variances. Values are Philox(seed, init):
+  // parameter p (torchvision's order) takes substream p * 2^20 + k for its k-th chunk of 65,536 elements as
+  // stored ([Cout,kh,kw,Cin]).
   void initialize(Context& context, std::uint64_t seed);
 
-  TensorView input(std::int64_t n) const;   // [n,h,w,3]: the caller writes the normalised batch here
+  TensorView input(std::int64_t n) const;  // [n,h,w,3]: the caller writes the normalised batch here
   TensorView forward(Context& context, std::int64_t n, Mode mode);  // logits [n,classes]
-  TensorView logits_gradient(std::int64_t n) const;  // the loss writes here before backward
+  TensorView logits_gradient(std::int64_t n) const;                 // the loss writes here before backward
   void backward(Context& context, std::int64_t n, Mode mode, GradMode gradients, const GradientsReady& ready);
 
   const ResNetOptions& options() const;

@@ -1,0 +1,17 @@
+#include "layers/softmax_cross_entropy.h"
+
+namespace lockstep {
+
+void SoftmaxCrossEntropy::layout(Arena& arena) {
+  loss_ = arena.tensor(DType::f32, Layout::flat, Shape{1});
+  correct_ = arena.tensor(DType::i32, Layout::flat, Shape{1});
+}
+
+void SoftmaxCrossEntropy::forward(const ForwardPass& pass, const TensorView& logits, const TensorView& labels,
+                                  const TensorView& dlogits) const {
+  const Span span(pass.context.tracer, name_, "forward");
+  pass.context.backend.softmax_cross_entropy(pass.context.stream, logits, labels, smoothing_, loss_, correct_,
+                                             dlogits);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,30 @@
+// The loss: softmax cross-entropy with label smoothing, and how many predictions were right.
+#pragma once
+
+#include <string>
+
+#include "core/arena.h"
+#include "layers/pass.h"
+
+namespace lockstep {
+
+class SoftmaxCrossEntropy {
+ public:
+  SoftmaxCrossEntropy(std::string name, float smoothing) : name_(std::move(name)), smoothing_(smoothing) {}
+
+  void layout(Arena& arena);
+  // labels: i32 [n]. Writes loss() and correct(), and the gradient of the mean loss into dlogits, which may
+  // be "no tensor" (evaluation).
+  void forward(const ForwardPass& pass, const TensorView& logits, const TensorView& labels,
+               const TensorView& dlogits) const;
+
+  const TensorView& loss() const { return loss_; }        // f32 [1]: mean over the batch
+  const TensorView& correct() const { return correct_; }  // i32 [1]
+
+ private:
+  std::string name_;
+  float smoothing_;
+  TensorView loss_, correct_;
+};
+
+}  // namespace lockstep
