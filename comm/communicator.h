@@ -1,8 +1,8 @@
 // Collectives between the ranks of a job. Implementations: single_ (one process, no MPI), mpi_ and nccl_.
 //
-// Stream collectives are enqueued on `stream`: they start when the work before them on that stream is done, and the
-// host does not block. Every rank must issue the same sequence. Host collectives block the caller; they go through the
-// same queue, so that one thread makes all MPI calls.
+// Stream collectives are enqueued on `stream`: they start when the work before them on that stream is done,
+// and the host does not block. Every rank must issue the same sequence. Host collectives block the caller;
+// they go through the same queue, so that one thread makes all MPI calls.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ class Communicator {
   // Memory on which a collective needs no copy.
   virtual Allocator& allocator() = 0;
 
-  // data[0..count) of f32, in place: the same bits on every rank. mean is the sum times 1/size in the same task.
+  // data[0..count) of f32, in place: the same bits on every rank. mean is the sum times 1/size in the same
+  // task.
   virtual void all_reduce(float* data, std::int64_t count, ReduceOp op, const std::string& what) = 0;
 
   // Blocking, on host memory. `what` names the operation in the message of a time-out.

@@ -1,4 +1,5 @@
-// The process and its place in the job: MPI_Init, ranks, abort. One process without a launcher needs no MPI at all.
+// The process and its place in the job: MPI_Init, ranks, abort. One process without a launcher needs no MPI
+// at all.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,8 @@
 
 namespace lockstep {
 
-// What the launcher's environment says before MPI_Init: {0, 1, ""} where there is none. Order: Open MPI, PMI, Slurm.
+// What the launcher's environment says before MPI_Init: {0, 1, ""} where there is none. Order: Open MPI, PMI,
+// Slurm.
 struct LaunchInfo {
   int rank = 0;
   int size = 1;
@@ -21,9 +23,10 @@ LaunchInfo launch_info();
 
 class Process {
  public:
-  // Initialises MPI where a launcher started more than one process. Error(peer) where the launcher says N > 1 processes
-  // and MPI sees 1 (a launcher of another MPI), naming the command to use; Error(usage) where this build has no MPI.
-  // Right after MPI_Init the ranks exchange build_id(): Error(peer) names the rank and host that run another binary.
+  // Initialises MPI where a launcher started more than one process. Error(peer) where the launcher says N > 1
+  // processes and MPI sees 1 (a launcher of another MPI), naming the command to use; Error(usage) where this
+  // build has no MPI. Right after MPI_Init the ranks exchange build_id(): Error(peer) names the rank and host
+  // that run another binary.
   explicit Process(std::chrono::seconds timeout);
   ~Process();  // MPI_Finalize; never throws
 
@@ -35,7 +38,8 @@ class Process {
   // The collectives of this job; its comm stream is a worker thread (inline for one process).
   Communicator& communicator();
 
-  // Ends the whole job with this code, from any thread, without waiting for anybody. The message is already printed.
+  // Ends the whole job with this code, from any thread, without waiting for anybody. The message is already
+  // printed.
   [[noreturn]] void abort(ExitCode code);
 
  private:

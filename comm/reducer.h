@@ -4,9 +4,9 @@
 //                     \e0              \e1                             \e2
 //   comm               | all_reduce b0 | all_reduce b1  |               | all_reduce b2 |
 //
-// The invariant: buckets are launched strictly in index order, on every rank, whatever the order in which their
-// gradients became ready. Collectives are matched by order, so a rank that launched another order would average the
-// wrong tensors or hang.
+// The invariant: buckets are launched strictly in index order, on every rank, whatever the order in which
+// their gradients became ready. Collectives are matched by order, so a rank that launched another order would
+// average the wrong tensors or hang.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +29,23 @@ class Reducer {
   };
 
   // names[i] is the name of parameter i, for messages. gradients is the flat buffer.
-  Reducer(Communicator& communicator, Stream& compute, std::vector<Bucket> buckets, std::vector<std::string> names,
-          float* gradients, Options options);
+  Reducer(Communicator& communicator, Stream& compute, std::vector<Bucket> buckets,
+          std::vector<std::string> names, float* gradients, Options options);
+  // After an error in the middle of a step, waits a moment for the buckets under way: they still write to the
+  // buffer.
+  ~Reducer();
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
 
-  // Before backward. synchronize = false: gradients only accumulate on this rank (PyTorch's no_sync), nothing travels.
+  // Before backward. synchronize = false: gradients only accumulate on this rank (PyTorch's no_sync), nothing
+  // travels.
   void begin(bool synchronize = true);
-  // Parameters first..last (inclusive) have their gradients, on the compute stream. Error(internal) with the name when
-  // one was ready already or begin() was not called. Launches the buckets that are now full and next in order.
+  // Parameters first..last (inclusive) have their gradients, on the compute stream. Error(internal) with the
+  // name when one was ready already or begin() was not called. Launches the buckets that are now full and
+  // next in order.
   void on_gradients_ready(int first, int last);
-  // Every bucket is averaged when the compute stream gets past this call. Error(internal) naming the parameters that
-  // never became ready.
+  // Every bucket is averaged when the compute stream gets past this call. Error(internal) naming the
+  // parameters that never became ready.
   void finish();
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
@@ -54,6 +61,7 @@ class Reducer {
   Communicator& communicator_;
   Stream& compute_;
   std::vector<Bucket> buckets_;
+  std::vector<std::string> labels_;  // by bucket: what its all_reduce is called in messages and traces
   std::vector<std::string> names_;
   float* gradients_;
   Options options_;

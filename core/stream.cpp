@@ -1,8 +1,5 @@
 #include "core/stream.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -11,6 +8,8 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "core/thread.h"
 
 namespace lockstep {
 namespace {
@@ -93,17 +92,8 @@ class QueueEvent final : public Event::State {
 
 class WorkerStream::Impl {
  public:
-  explicit Impl(const std::string& thread_name) {
-    // Ctrl-C and SIGTERM belong to the main thread: a new thread inherits the mask that is set here.
-    sigset_t blocked, before;
-    sigemptyset(&blocked);
-    sigaddset(&blocked, SIGINT);
-    sigaddset(&blocked, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &blocked, &before);
-    thread = std::thread([q = queue] { q->run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    pthread_setname_np(thread.native_handle(), thread_name.substr(0, 15).c_str());
-  }
+  explicit Impl(const std::string& thread_name)
+      : thread(start_thread(thread_name, [q = queue] { q->run(); })) {}
 
   std::shared_ptr<Queue> queue = std::make_shared<Queue>();
   std::thread thread;

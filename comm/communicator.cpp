@@ -1,0 +1,66 @@
+#include "comm/communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lockstep {
+
+std::vector<std::string> all_gather_text(Communicator& communicator, const std::string& text) {
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  const auto length = static_cast<std::int64_t>(text.size());
+  std::vector<std::int64_t> lengths(ranks);
+  communicator.all_gather_host(&length, sizeof length, lengths.data(), "lengths of texts");
+
+  // Every rank sends as much as the longest text needs: start-up only, so simple beats small.
+  const auto longest = static_cast<std::size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  if (longest == 0) return std::vector<std::string>(ranks);
+  std::string padded = text;
+  padded.resize(longest);
+  std::string all(longest * ranks, '\0');
+  communicator.all_gather_host(padded.data(), static_cast<std::int64_t>(longest), all.data(), "texts");
+
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    texts.push_back(all.substr(rank * longest, static_cast<std::size_t>(lengths[rank])));
+  }
+  return texts;
+}
+
+namespace {
+
+// One process: the mean, sum and maximum over one rank are the data itself, so there is nothing to do.
+class SingleCommunicator final : public Communicator {
+ public:
+  SingleCommunicator(std::unique_ptr<Stream> stream, Allocator& allocator)
+      : stream_(std::move(stream)), allocator_(allocator) {}
+
+  const char* name() const override { return "single"; }
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  Stream& stream() override { return *stream_; }
+  Allocator& allocator() override { return allocator_; }
+
+  void all_reduce(float*, std::int64_t, ReduceOp, const std::string&) override {}
+  // Host collectives come after the work on the stream, here as in a job of many ranks.
+  void all_reduce_host(double*, std::int64_t, ReduceOp, const std::string&) override {
+    stream_->synchronize();
+  }
+  void broadcast_host(void*, std::int64_t, int, const std::string&) override { stream_->synchronize(); }
+  void all_gather_host(const void* in, std::int64_t bytes, void* out, const std::string&) override {
+    stream_->synchronize();
+    std::memcpy(out, in, static_cast<std::size_t>(bytes));
+  }
+  void barrier(const std::string&) override { stream_->synchronize(); }
+
+ private:
+  std::unique_ptr<Stream> stream_;
+  Allocator& allocator_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_single_communicator(std::unique_ptr<Stream> stream, Allocator& allocator) {
+  return std::make_unique<SingleCommunicator>(std::move(stream), allocator);
+}
+
+}  // namespace lockstep

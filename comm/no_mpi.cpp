@@ -1,0 +1,55 @@
+// The build without MPI: one process works, more than one is refused.
+#include <cstdio>
+#include <cstdlib>
+
+#include "comm/process.h"
+
+namespace lockstep {
+
+class Process::Impl {
+ public:
+  HostAllocator allocator;
+  std::unique_ptr<Communicator> communicator =
+      make_single_communicator(std::make_unique<InlineStream>(), allocator);
+};
+
+Process::Process(std::chrono::seconds) : impl_(std::make_unique<Impl>()) {
+  const LaunchInfo launch = launch_info();
+  if (launch.size > 1) {
+    fail(ExitCode::usage,
+         "{} started {} processes, but this program was built without MPI and can only run alone. Install an "
+         "MPI "
+         "library (README.md names the package) and build again, or start one process without a launcher.",
+         launch.launcher, launch.size);
+  }
+}
+
+Process::~Process() = default;
+
+int Process::rank() const {
+  return 0;
+}
+int Process::size() const {
+  return 1;
+}
+int Process::local_rank() const {
+  return 0;
+}
+int Process::local_size() const {
+  return 1;
+}
+
+Communicator& Process::communicator() {
+  return *impl_->communicator;
+}
+
+void Process::abort(ExitCode code) {
+  std::fflush(stdout);
+  std::_Exit(static_cast<int>(code));
+}
+
+std::string mpi_library() {
+  return "not built in";
+}
+
+}  // namespace lockstep
