@@ -1,0 +1,23 @@
+# Tests of the tree itself, of whole programs, and the slow ones (label "slow", run by scripts/test --slow).
+
+# The include directories that each folder really compiles with.
+set(include_directories "")
+foreach(folder core kernels layers models comm data apps)
+  list(APPEND include_directories "${folder}=$<JOIN:$<TARGET_PROPERTY:lockstep_${folder},INCLUDE_DIRECTORIES>,$<COMMA>>")
+endforeach()
+add_test(NAME direction_of_dependence
+  COMMAND skeleton/check_dependence.py --compiler "${CMAKE_CXX_COMPILER}" --source "${CMAKE_SOURCE_DIR}" ${include_directories}
+  WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+add_test(NAME tree COMMAND skeleton/check_tree.py "${CMAKE_SOURCE_DIR}" WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+
+# Two steps in one process on the plain loops: what a build without MPI and oneDNN can do, and so can every other.
+add_test(NAME train_on_reference_loops
+  COMMAND resnet_train --device reference --model resnet18 --batch-size 4 --limit-train 8 --limit-test 4 --epochs 1)
+
+# lockstep_slow_test(<name> <seconds> <script> [arguments])
+function(lockstep_slow_test name seconds script)
+  add_test(NAME ${name} COMMAND "${CMAKE_SOURCE_DIR}/${script}" ${ARGN} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+  set_tests_properties(${name} PROPERTIES LABELS slow TIMEOUT ${seconds} RUN_SERIAL ON)
+endfunction()
+lockstep_slow_test(debian_13 1500 tests/debian/debian_13)
+lockstep_slow_test(clean_root 2400 tests/debian/clean_root)
