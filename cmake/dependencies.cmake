@@ -25,9 +25,15 @@ lockstep_optional(LOCKSTEP_MPI "MPI" ${LOCKSTEP_HAVE_MPI})
 
 set(LOCKSTEP_HAVE_ONEDNN FALSE)
 if(NOT LOCKSTEP_ONEDNN STREQUAL "OFF")
-  find_package(dnnl QUIET CONFIG)
-  if(dnnl_FOUND)
+  # Not find_package(dnnl): Debian's file of that name also asks for the OpenCL headers, which the CPU part does not use.
+  find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+  find_library(DNNL_LIBRARY dnnl)
+  mark_as_advanced(DNNL_INCLUDE_DIR DNNL_LIBRARY)
+  if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
     set(LOCKSTEP_HAVE_ONEDNN TRUE)
+    add_library(DNNL::dnnl UNKNOWN IMPORTED)
+    set_target_properties(DNNL::dnnl PROPERTIES
+      IMPORTED_LOCATION "${DNNL_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${DNNL_INCLUDE_DIR}")
   endif()
 endif()
 lockstep_optional(LOCKSTEP_ONEDNN "oneDNN" ${LOCKSTEP_HAVE_ONEDNN})
