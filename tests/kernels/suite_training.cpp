@@ -1,0 +1,147 @@
+#include <limits>
+
+#include "catch.h"
+#include "kernels/backend_suite.h"
+#include "kernels/twins.h"
+
+namespace lockstep::suite {
+namespace {
+
+using namespace test;
+
+void sgd_case(Twins& twins, std::int64_t count, const SgdOptions& options, DType working_type) {
+  INFO("sgd of " << count << ", momentum " << options.momentum << ", weight decay " << options.weight_decay
+                 << ", nesterov " << options.nesterov << ", working " << name_of(working_type));
+  const Pair w = twins.uniform(DType::f32, Layout::flat, {count});
+  const Pair dw = twins.uniform(DType::f32, Layout::flat, {count});
+  const Pair v = twins.uniform(DType::f32, Layout::flat, {count});
+  const Pair working = twins.poisoned(working_type, Layout::flat, {count});
+  const Values gradient = dw.expected();
+  twins.run(
+      [&](Backend& b, Stream& stream, int i) { b.sgd_step(stream, options, w[i], dw[i], v[i], working[i]); });
+  // v and w: three or four operations on values below 3.
+  check_equal("v", v, {8 * kUnit, 2 * kUnit});
+  check_equal("w", w, {8 * kUnit, 2 * kUnit});
+  CHECK(compare(gradient, dw.actual(), kExact) == "");
+  // The working copy is the tested backend's own new w, rounded once.
+  const Pair own = twins.values(working_type, Layout::flat, {count}, w.actual());
+  CHECK(compare(own.expected(), working.actual(), kExact) == "");
+
+  twins.run([&](Backend& b, Stream& stream, int i) { b.sgd_step(stream, options, w[i], dw[i], v[i], {}); });
+  check_equal("w after a step without a working copy", w, {16 * kUnit, 4 * kUnit});
+}
+
+void augment_case(Twins& twins, const Shape& images_shape, const AugmentOptions& options, DType type) {
+  INFO("augment " << images_shape.to_string() << " train " << options.train << " padding " << options.padding
+                  << " " << name_of(type));
+  Values pixels = uniform(images_shape.numel(), 0, 256, 3);
+  for (double& pixel : pixels) pixel = std::floor(pixel);
+  const Pair images = twins.values(DType::u8, Layout::flat, images_shape, pixels);
+  Values rows;
+  for (std::int64_t i = 0; i < 7; ++i) rows.push_back(static_cast<double>((i * 5 + 2) % images_shape[0]));
+  const Pair samples = twins.values(DType::i32, Layout::flat, {7}, rows);
+  const Pair y = twins.poisoned(type, Layout::nhwc, {7, images_shape[2], images_shape[3], 3});
+  twins.run([&](Backend& b, Stream& stream, int i) {
+    b.augment_normalize(stream, options, images[i], samples[i], y[i]);
+  });
+  // Three roundings on values up to 1, magnified by the inverse deviation.
+  check_equal("y", y, rounded(type, {4 * kUnit * 5, 2 * kUnit}));
+}
+
+// Every rounding case of f32 -> bf16: ties to either side, overflow to infinity, subnormals, NaN with a
+// payload that lies only in the bits that are cut.
+Values cast_values() {
+  const double inf = std::numeric_limits<double>::infinity();
+  Values values = {0.0,           -0.0,     1.0,        1.0 + 0x1p-8, 1.0 + 0x3p-8,   1.0 + 0x1p-8 + 0x1p-23,
+                   -1.0 - 0x1p-8, inf,      -inf,       std::nan(""), 0x1.FFFFFEp127, 0x1.FEp127,
+                   0x1p-133,      0x1p-134, 0x1.8p-133, 0x1p-149,     3.14159274};
+  const Values more = uniform(1000, -5, 5, 17);
+  values.insert(values.end(), more.begin(), more.end());
+  return values;
+}
+
+void cast_case(Twins& twins) {
+  const Values values = cast_values();
+  const auto count = static_cast<std::int64_t>(values.size());
+  const Pair x = twins.values(DType::f32, Layout::flat, {count}, values);
+  const Pair narrow = twins.poisoned(DType::bf16, Layout::flat, {count});
+  const Pair wide = twins.poisoned(DType::f32, Layout::flat, {count});
+  twins.run([&](Backend& b, Stream& stream, int i) {
+    b.cast(stream, x[i], narrow[i]);
+    b.cast(stream, narrow[i], wide[i]);
+  });
+  check_equal("f32 -> bf16", narrow, kExact);
+  check_equal("bf16 -> f32", wide, kExact);
+}
+
+void non_finite_case(Twins& twins, DType type) {
+  for (const std::int64_t count : {1, 7, 33, 4099}) {
+    for (const double bad : {0.0, std::nan(""), std::numeric_limits<double>::infinity(),
+                             -std::numeric_limits<double>::infinity()}) {
+      for (const std::int64_t position : {std::int64_t{0}, count / 2, count - 1}) {
+        INFO("non-finite check of " << count << " " << name_of(type) << ", " << bad << " at " << position);
+        Values values = uniform(count, -1, 1, 23);
+        values[static_cast<std::size_t>(count / 3)] = 3e38;  // large, but finite
+        values[static_cast<std::size_t>(position)] = bad;
+        const Pair x = twins.values(type, Layout::flat, {count}, values);
+        for (const double before : {0.0, 1.0}) {
+          const Pair flag = twins.values(DType::i32, Layout::flat, {1}, {before});
+          twins.run([&](Backend& b, Stream& stream, int i) { b.non_finite_check(stream, x[i], flag[i]); });
+          check_equal("flag", flag, kExact);
+        }
+      }
+    }
+  }
+}
+
+void memory_case(Twins& twins) {
+  const Pair x = twins.uniform(DType::f32, Layout::flat, {1001});
+  twins.run([&](Backend& b, Stream& stream, int i) {
+    b.fill_zero(stream, static_cast<float*>(x[i].data) + 3, 990 * 4);
+    b.fill_zero(stream, x[i].data, 0);
+  });
+  check_equal("partly zeroed", x, kExact);
+}
+
+}  // namespace
+
+void sgd(Backend& tested) {
+  Twins twins(tested);
+  for (const DType working : {DType::f32, DType::bf16}) {
+    for (const std::int64_t count : {1, 3, 64, 1001, 70000}) {
+      sgd_case(twins, count, {.learning_rate = 0.1f}, working);
+      sgd_case(twins, count, {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 5e-4f}, working);
+      sgd_case(twins, count,
+               {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.1f, .nesterov = true}, working);
+    }
+  }
+}
+
+void augment(Backend& tested) {
+  Twins twins(tested);
+  AugmentOptions options;
+  options.seed = 0x123456789ABCDEFu;
+  for (int c = 0; c < 3; ++c) options.mean[c] = 0.4f + 0.05f * static_cast<float>(c);
+  for (int c = 0; c < 3; ++c) options.inverse_deviation[c] = 4.0f + 0.3f * static_cast<float>(c);
+  for (const DType type : {DType::f32, DType::bf16}) {
+    for (const Shape& shape : {Shape{1, 3, 1, 1}, Shape{9, 3, 5, 7}, Shape{20, 3, 32, 32}}) {
+      for (const bool train : {true, false}) {
+        for (const std::int64_t padding : {0, 2, 4}) {
+          options.train = train;
+          options.padding = padding;
+          options.epoch = padding + 3;
+          augment_case(twins, shape, options, type);
+        }
+      }
+    }
+  }
+}
+
+void utilities(Backend& tested) {
+  Twins twins(tested);
+  cast_case(twins);
+  for (const DType type : {DType::f32, DType::bf16}) non_finite_case(twins, type);
+  memory_case(twins);
+}
+
+}  // namespace lockstep::suite
