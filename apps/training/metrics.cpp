@@ -1,0 +1,81 @@
+#include "apps/training/metrics.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void cannot_write(const std::string& path) {
+  fail(ExitCode::data,
+       "--metrics {}: cannot write: {}. Choose a file in a directory that exists and is writable", path,
+       std::strerror(errno));
+}
+
+bool stays(const std::string& text, std::int64_t epoch, std::int64_t step) {
+  const Json line = Json::parse(text, nullptr, false);
+  if (!line.is_object() || !line.contains("epoch")) return false;
+  return line.contains("step") ? line["step"].get<std::int64_t>() < step
+                               : line["epoch"].get<std::int64_t>() < epoch;
+}
+
+void cut(const std::string& path, std::int64_t epoch, std::int64_t step) {
+  std::ifstream in(path);
+  if (!in) return;  // nothing to keep: the file is made new
+  const std::string temporary = path + ".tmp";
+  std::ofstream out(temporary, std::ios::trunc);
+  std::string text;
+  while (std::getline(in, text)) {
+    if (stays(text, epoch, step)) out << text << '\n';
+  }
+  out.close();
+  if (!out) cannot_write(temporary);
+  std::filesystem::rename(temporary, path);
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::string& path, Start start, std::int64_t epoch, std::int64_t step)
+    : path_(path) {
+  if (start == Start::resume) cut(path, epoch, step);
+  file_.reset(std::fopen(path.c_str(), start == Start::overwrite ? "w" : "a"));
+  if (!file_) cannot_write(path);
+}
+
+// A double is written with the fewest digits that read back as the same double.
+void MetricsFile::write(const StepRecord& record) {
+  line(Json{{"epoch", record.epoch},
+            {"step", record.step},
+            {"loss", record.loss},
+            {"lr", record.lr},
+            {"images_per_second", record.images_per_second}}
+           .dump());
+}
+
+void MetricsFile::write(const EpochRecord& record) {
+  line(Json{{"epoch", record.epoch},
+            {"train_loss", record.train_loss ? Json(*record.train_loss) : Json(nullptr)},
+            {"test_loss", record.test_loss},
+            {"test_accuracy", record.test_accuracy},
+            {"test_correct", record.test_correct},
+            {"test_total", record.test_total},
+            {"seconds", record.seconds}}
+           .dump());
+}
+
+void MetricsFile::line(const std::string& text) {
+  const std::string with_end = text + '\n';
+  if (std::fwrite(with_end.data(), 1, with_end.size(), file_.get()) != with_end.size() ||
+      std::fflush(file_.get()) != 0) {
+    cannot_write(path_);
+  }
+}
+
+}  // namespace lockstep

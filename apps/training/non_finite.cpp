@@ -1,0 +1,51 @@
+#include "apps/training/non_finite.h"
+
+#include <map>
+
+namespace lockstep {
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(Context& context)
+      : context_(context), flag_(context.backend.allocator(), size_of(DType::i32)) {}
+
+  bool finite(const TensorView& tensor) {
+    const TensorView flag{flag_.data(), DType::i32, Layout::flat, Shape{1}};
+    context_.backend.fill_zero(context_.stream, flag.data, flag.bytes());
+    context_.backend.non_finite_check(context_.stream, tensor, flag);
+    std::int32_t found = 0;
+    context_.backend.copy_to_host(context_.stream, &found, flag.data, sizeof found);
+    context_.stream.synchronize();
+    return found == 0;
+  }
+
+ private:
+  Context& context_;
+  Buffer flag_;
+};
+
+}  // namespace
+
+std::string first_non_finite(Context& context, const ResNet& model, const ParameterStore& store,
+                             const TensorView& logits) {
+  Checker check(context);
+  std::map<std::string, TensorView> statistics;
+  for (std::size_t b = 0; b < store.buffers().size(); ++b) {
+    statistics[store.buffers()[b].name] = store.buffer(static_cast<int>(b));
+  }
+  for (const std::string& name : model.registration_order()) {
+    if (!check.finite(store.weight(store.find(name)))) return name;
+    // The last parameter of a batch norm is its bias.
+    const auto dot = name.rfind('.');
+    const std::string layer = name.substr(0, dot);
+    const auto mean = statistics.find(layer + ".running_mean");
+    if (name.substr(dot) != ".bias" || mean == statistics.end()) continue;
+    if (!check.finite(mean->second) || !check.finite(statistics[layer + ".running_var"])) {
+      return "the activations that go into " + layer;
+    }
+  }
+  return check.finite(logits) ? "" : "the logits";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,40 @@
+#include "apps/training/signals.h"
+
+#include <csignal>
+
+namespace lockstep {
+namespace {
+
+// The one global: a signal handler can reach nothing else.
+volatile std::sig_atomic_t arrived_signal = 0;
+
+void on_signal(int number) {
+  arrived_signal = number;
+}
+
+void install(int number, void (*handler)(int), int flags) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  sigaction(number, &action, nullptr);
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  arrived_signal = 0;
+  install(SIGINT, on_signal, SA_RESTART | static_cast<int>(SA_RESETHAND));
+  // A launcher repeats SIGTERM while it waits: it must not end the process in the middle of its checkpoint.
+  install(SIGTERM, on_signal, SA_RESTART);
+}
+
+StopSignals::~StopSignals() {
+  install(SIGINT, SIG_DFL, 0);
+  install(SIGTERM, SIG_DFL, 0);
+}
+
+int StopSignals::arrived() const {
+  return arrived_signal;
+}
+
+}  // namespace lockstep

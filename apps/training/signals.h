@@ -1,0 +1,17 @@
+// SIGINT and SIGTERM as a request to stop after the current step. A second SIGINT ends the process at once.
+#pragma once
+
+namespace lockstep {
+
+// Installs the handlers for its lifetime. The number that has arrived is process-wide, as signals are.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  int arrived() const;  // SIGINT, SIGTERM, or 0
+};
+
+}  // namespace lockstep

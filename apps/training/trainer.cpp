@@ -1,0 +1,190 @@
+#include "apps/training/trainer.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "apps/training/agree.h"
+
+namespace lockstep {
+
+Trainer::Trainer(Engine& engine, std::string config, bool on_terminal, std::shared_ptr<spdlog::logger> logger,
+                 StartupClock& clock)
+    : engine_(engine),
+      options_(engine.options()),
+      config_(std::move(config)),
+      logger_(std::move(logger)),
+      clock_(clock),
+      schedule_(options_, engine.steps_per_epoch(), options_.batch_size * engine.communicator().size()),
+      progress_(engine.communicator().rank() == 0, on_terminal, engine.communicator().size()) {}
+
+ExitCode Trainer::run() {
+  start();
+  if (options_.evaluate_only) {
+    evaluate_only();
+    return ExitCode::ok;
+  }
+  while (state_.epoch < options_.epochs) {
+    epoch_begin_ = std::chrono::steady_clock::now();
+    const ExitCode code = train_epoch();
+    if (code != ExitCode::ok) return code;
+    const int signal = finish_epoch();
+    if (signal != 0 && state_.epoch < options_.epochs) return stop(signal);
+  }
+  save();
+  return ExitCode::ok;
+}
+
+ExitCode Trainer::train_epoch() {
+  const std::vector<std::int64_t> indices =
+      engine_.epoch_indices(state_.epoch, engine_.communicator().rank());
+  while (state_.step_in_epoch < engine_.steps_per_epoch()) {
+    TrainStep::Request request;
+    request.samples = engine_.batch(indices, state_.step_in_epoch);
+    request.epoch = state_.epoch;
+    request.learning_rate = schedule_.learning_rate(state_.epoch, state_.step_in_epoch);
+    request.signal = signals_.arrived();
+    const TrainStep::Result result = engine_.step().run(request);
+    finish_step(result, request.learning_rate, static_cast<std::int64_t>(request.samples.size()));
+    if (options_.checkpoint_interval != Options::kUnset && state_.step % options_.checkpoint_interval == 0)
+      save();
+    if (result.signal != 0) return stop(result.signal);
+  }
+  return ExitCode::ok;
+}
+
+// samples: of this step on each rank.
+void Trainer::finish_step(const TrainStep::Result& result, double lr, std::int64_t samples) {
+  const std::int64_t images = samples * engine_.communicator().size();
+  const double seconds = result.ms_step / 1000;
+  if (metrics_) {
+    metrics_->write(
+        StepRecord{state_.epoch, state_.step, result.loss, lr, static_cast<double>(images) / seconds});
+  }
+  if (result.skipped) {
+    count_skipped(result);
+  } else {
+    state_.skipped_in_a_row = 0;
+    state_.loss_sum += result.loss * static_cast<double>(samples);
+    state_.loss_samples += samples;
+  }
+  const std::int64_t steps = engine_.steps_per_epoch();
+  const std::int64_t left = (options_.epochs - state_.epoch) * steps - state_.step_in_epoch - 1;
+  progress_.step(
+      {state_.epoch, options_.epochs, state_.step_in_epoch, steps, left, result.loss, lr, images, seconds});
+  ++state_.step;
+  ++state_.step_in_epoch;
+  if (!first_step_done_) {
+    first_step_done_ = true;
+    clock_.phase("first step");
+    progress_.print(clock_.summary());
+  }
+}
+
+// All ranks come here together. The tensor is looked for where the loss was not finite.
+void Trainer::count_skipped(const TrainStep::Result& result) {
+  ++state_.skipped_steps;
+  ++state_.skipped_in_a_row;
+  const std::string mine = result.own_loss_finite      ? ""
+                           : result.non_finite.empty() ? "the loss itself"
+                                                       : result.non_finite;
+  const std::vector<std::string> all = all_gather_text(engine_.communicator(), mine);
+  std::size_t rank = 0;
+  while (rank + 1 < all.size() && all[rank].empty()) ++rank;
+  if (is_root()) {
+    logger_->warn(
+        "step {}: the loss of rank {} is not finite (first: {}); every rank skips the step, {} in a row",
+        state_.step, rank, all[rank], state_.skipped_in_a_row);
+  }
+  if (state_.skipped_in_a_row < options_.max_skipped_steps) return;
+  throw AgreedError(
+      ExitCode::non_finite,
+      fmt::format("the loss was not finite for {} steps in a row, up to step {}. On rank {} the first tensor "
+                  "that is not "
+                  "finite: {}. Lower --lr, lengthen --warmup-epochs, or resume from an earlier checkpoint",
+                  state_.skipped_in_a_row, state_.step, rank, all[rank]));
+}
+
+// Returns a signal that arrived at some rank in the meantime.
+int Trainer::finish_epoch() {
+  engine_.broadcast_statistics();
+  const Evaluation test = evaluate(engine_, signals_.arrived());
+  if (options_.checksums) print_checksums();
+  EpochRecord record;
+  record.epoch = state_.epoch;
+  record.train_loss =
+      state_.loss_samples > 0 ? state_.loss_sum / static_cast<double>(state_.loss_samples) : 0.0;
+  record.test_loss = test.loss;
+  record.test_accuracy = test.accuracy;
+  record.test_correct = test.correct;
+  record.test_total = test.total;
+  record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - epoch_begin_).count();
+  if (metrics_) metrics_->write(record);
+  progress_.print(fmt::format(
+      "epoch {}/{}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f}% ({} of {})  {:.1f} s{}",
+      record.epoch + 1, options_.epochs, *record.train_loss, test.loss, 100 * test.accuracy, test.correct,
+      test.total, record.seconds,
+      state_.skipped_steps > 0 ? fmt::format("  skipped steps so far: {}", state_.skipped_steps) : ""));
+  ++state_.epoch;
+  state_.step_in_epoch = 0;
+  state_.loss_sum = 0;
+  state_.loss_samples = 0;
+  if (options_.checkpoint_interval == Options::kUnset) save();
+  return test.signal;
+}
+
+ExitCode Trainer::stop(int signal) {
+  save();
+  progress_.print(
+      fmt::format("stopped by {} after step {}{}", signal == SIGINT ? "SIGINT" : "SIGTERM", state_.step - 1,
+                  directory_ ? ": go on with --resume auto" : " (no --checkpoint-dir, nothing is kept)"));
+  return signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
+}
+
+void Trainer::evaluate_only() {
+  const auto begin = std::chrono::steady_clock::now();
+  const Evaluation test = evaluate(engine_, 0);
+  EpochRecord record{state_.epoch, std::nullopt, test.loss, test.accuracy, test.correct, test.total, 0};
+  record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (metrics_) metrics_->write(record);
+  progress_.print(fmt::format("test loss {:.4f}  test accuracy {:.2f}% ({} of {})", test.loss,
+                              100 * test.accuracy, test.correct, test.total));
+}
+
+// One write a line, so that the launcher does not mix the ranks' lines.
+void Trainer::print_checksums() {
+  const CanonicalModel& model = engine_.canonical();
+  Context& context = engine_.context();
+  const std::string line =
+      fmt::format("checksum epoch={} rank={} weights={} buffers={} optimizer={}", state_.epoch,
+                  engine_.communicator().rank(), checksum(context, model.weights),
+                  checksum(context, model.buffers), checksum(context, model.momenta));
+  if (is_root()) {
+    progress_.print(line);
+  } else {
+    std::fputs((line + '\n').c_str(), stdout);
+    std::fflush(stdout);
+  }
+}
+
+// Only rank 0 writes, and no other rank has to take part: its batch norm statistics are the ones that count.
+void Trainer::save() {
+  if (!directory_ || (saved_step_ == state_.step && saved_epoch_ == state_.epoch)) return;
+  const Span span(engine_.context().tracer, "checkpoint", "epoch");
+  if (!directory_->save({run_shape(), state_, config_}, engine_.context(), engine_.canonical())) return;
+  saved_step_ = state_.step;
+  saved_epoch_ = state_.epoch;
+}
+
+RunShape Trainer::run_shape() const {
+  return {options_.model,
+          options_.stem,
+          engine_.communicator().size(),
+          options_.batch_size,
+          engine_.train_data().host().size(),
+          engine_.steps_per_epoch(),
+          options_.seed};
+}
+
+}  // namespace lockstep

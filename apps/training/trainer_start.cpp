@@ -1,0 +1,111 @@
+// What a Trainer does before its first step: resume, open files.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "apps/training/agree.h"
+#include "apps/training/trainer.h"
+
+namespace lockstep {
+
+void Trainer::start() {
+  if (!options_.resume.empty()) resume();
+  if (!options_.checkpoint_dir.empty() && !options_.evaluate_only && is_root()) {
+    directory_.emplace(options_.checkpoint_dir, static_cast<int>(options_.keep_checkpoints), logger_);
+    if (resumed_) {
+      directory_->adopt_existing();
+    } else if (!checkpoints_in(options_.checkpoint_dir).empty()) {
+      logger_->warn(
+          "--checkpoint-dir {} holds checkpoints of an earlier run: they stay. --resume auto goes on from "
+          "the "
+          "one that was written last",
+          options_.checkpoint_dir);
+    }
+    std::ofstream(std::filesystem::path(options_.checkpoint_dir) / "config.toml") << config_;
+  }
+  all_or_none(engine_.communicator(), [&] {
+    if (!options_.dump_indices.empty() && is_root()) dump_indices();
+    if (options_.metrics.empty() || !is_root()) return;
+    const auto start = options_.evaluate_only ? MetricsFile::Start::append
+                       : resumed_             ? MetricsFile::Start::resume
+                                              : MetricsFile::Start::overwrite;
+    metrics_.emplace(options_.metrics, start, state_.epoch, state_.step);
+  });
+  clock_.phase("files");
+  if (resumed_ && state_.epoch >= options_.epochs && !options_.evaluate_only) {
+    progress_.print(fmt::format("this run is complete: --epochs {} are done", options_.epochs));
+  }
+}
+
+// Rank 0 chooses the file; every rank reads it and proves by its checksum that it read the same one.
+void Trainer::resume() {
+  Communicator& communicator = engine_.communicator();
+  std::string path = options_.resume;
+  std::optional<CheckpointFile> file;
+  all_or_none(communicator, [&] {
+    if (!is_root()) return;
+    if (path == "auto") {
+      const NewestCheckpoint newest = newest_valid_checkpoint(options_.checkpoint_dir);
+      for (const std::string& skipped : newest.skipped) logger_->warn("--resume auto skips {}", skipped);
+      path = newest.path;
+    }
+    if (!path.empty()) file.emplace(path);
+  });
+  path = all_gather_text(communicator, path)[0];
+  const std::string checksum = all_gather_text(communicator, file ? file->checksum() : "")[0];
+  if (path.empty()) {
+    if (options_.evaluate_only) {
+      throw AgreedError(ExitCode::checkpoint,
+                        fmt::format("--evaluate-only: no valid checkpoint in {}", options_.checkpoint_dir));
+    }
+    if (is_root())
+      progress_.print(fmt::format("no valid checkpoint in {}: starts fresh", options_.checkpoint_dir));
+    return;
+  }
+  all_or_none(communicator, [&] {
+    if (!file) file.emplace(path);
+    if (file->checksum() != checksum) {
+      fail(ExitCode::checkpoint, "checkpoint {} is not the file that rank 0 read (checksum {} instead of {})",
+           path, file->checksum(), checksum);
+    }
+    if (options_.evaluate_only) {
+      state_ = file->header().state;
+    } else {
+      state_ = file->state_for(run_shape());
+    }
+    file->load(engine_.context(), engine_.canonical());
+  });
+  engine_.weights_changed();
+  resumed_ = true;
+  saved_step_ = state_.step;
+  saved_epoch_ = state_.epoch;
+  progress_.print(fmt::format("resumed from {}: epoch {}, step {}", path, state_.epoch, state_.step));
+}
+
+// Training only, every epoch and rank, padding included. The sampler is a function, so rank 0 knows them all.
+void Trainer::dump_indices() const {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(options_.dump_indices.c_str(), "w"),
+                                                             std::fclose);
+  const auto check = [&](bool good) {
+    if (good) return;
+    fail(ExitCode::data, "--dump-indices {}: cannot write: {}", options_.dump_indices, std::strerror(errno));
+  };
+  check(file != nullptr);
+  const char* separator = "[";
+  for (std::int64_t epoch = 0; epoch < options_.epochs; ++epoch) {
+    for (int rank = 0; rank < engine_.communicator().size(); ++rank) {
+      const nlohmann::ordered_json entry{
+          {"epoch", epoch}, {"rank", rank}, {"indices", engine_.epoch_indices(epoch, rank)}};
+      check(std::fputs((separator + entry.dump()).c_str(), file.get()) >= 0);
+      separator = ",\n";
+    }
+  }
+  check(std::fputs("]\n", file.get()) >= 0 && std::fflush(file.get()) == 0);
+}
+
+}  // namespace lockstep
