@@ -72,7 +72,7 @@ class Trainer:
         # Running statistics play no part in training, so rank 0's need not travel before every forward, as they
         # would by default: broadcast_buffers() sends them before an evaluation, which gives the same figures sooner.
         self.model = DistributedDataParallel(
-            network, broadcast_buffers=False, gradient_as_bucket_view=True, static_graph=True)
+            network, forward_sync_buffers=False, gradient_as_bucket_view=True, static_graph=True)
         self.optimizer = torch.optim.SGD(
             network.parameters(), lr=options.lr, momentum=options.momentum, weight_decay=options.weight_decay,
             fused=True)
