@@ -14,9 +14,11 @@ std::thread start_thread(const std::string& name, std::function<void()> body) {
   sigaddset(&blocked, SIGINT);
   sigaddset(&blocked, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
-  std::thread thread(std::move(body));
+  std::thread thread([short_name = name.substr(0, 15), run = std::move(body)] {
+    pthread_setname_np(pthread_self(), short_name.c_str());
+    run();
+  });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread.native_handle(), name.substr(0, 15).c_str());
   return thread;
 }
 

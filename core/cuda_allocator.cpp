@@ -1,0 +1,35 @@
+#include "core/cuda_allocator.h"
+
+#include "core/cuda_check.h"
+#include "core/error.h"
+
+namespace lockstep {
+
+void* CudaAllocator::allocate(std::int64_t bytes) {
+  CUDA_CHECK(cudaSetDevice(device_));
+  void* data = nullptr;
+  const cudaError_t status = cudaMalloc(&data, static_cast<std::size_t>(bytes));
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    std::size_t free = 0, total = 0;
+    CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    constexpr double kMiB = 1 << 20;
+    fail(ExitCode::memory,
+         "CUDA device {} has no {:.0f} MiB left ({:.0f} of {:.0f} MiB are free): use a smaller --batch-size "
+         "or model",
+         device_, static_cast<double>(bytes) / kMiB, static_cast<double>(free) / kMiB,
+         static_cast<double>(total) / kMiB);
+  }
+  CUDA_CHECK(status);
+  // Streams of ours do not wait for the default stream, so the host does.
+  CUDA_CHECK(cudaMemset(data, 0, static_cast<std::size_t>(bytes)));
+  CUDA_CHECK(cudaDeviceSynchronize());
+  return data;
+}
+
+void CudaAllocator::deallocate(void* data, std::int64_t /*bytes*/) noexcept {
+  cudaFree(data);  // knows its device; an error here belongs to earlier work, which was reported where it was
+                   // waited for
+}
+
+}  // namespace lockstep

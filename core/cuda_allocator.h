@@ -1,0 +1,19 @@
+// Memory of one CUDA device.
+#pragma once
+
+#include "core/allocator.h"
+
+namespace lockstep {
+
+class CudaAllocator final : public Allocator {
+ public:
+  explicit CudaAllocator(int device) : device_(device) {}
+  // Waits until the memory is zero. Error(memory) names the size and what is free.
+  void* allocate(std::int64_t bytes) override;
+  void deallocate(void* data, std::int64_t bytes) noexcept override;
+
+ private:
+  int device_;
+};
+
+}  // namespace lockstep
