@@ -15,23 +15,24 @@ std::string range_text(const OptionRow& row) {
                           : fmt::format("from {} to {}", row.low, row.high);
 }
 
-std::string help_text(const OptionRow& row) {
-  std::string text = row.help;
-  if (!row.choices.empty()) text += fmt::format(" ({})", fmt::join(row.choices, ", "));
-  return text;
-}
-
 // The default as --help shows it.
 std::string default_text(const OptionRow& row) {
+  if (row.unset[0] != '\0') return row.unset;
   const Options defaults;
   return std::visit([&](auto field) { return fmt::format("{}", defaults.*field); }, row.field);
 }
 
-// A typed option; the default is shown as text, so that "all" can stand for -1.
+std::string help_text(const OptionRow& row) {
+  std::string text = row.help;
+  if (!row.choices.empty()) text += fmt::format(" ({})", fmt::join(row.choices, ", "));
+  const bool off = std::holds_alternative<bool Options::*>(row.field) && default_text(row) == "false";
+  return off ? text : text + fmt::format(" [{}]", default_text(row));
+}
+
+// Defaults are part of the description: versions of CLI11 place them differently.
 template <class T>
 CLI::Option* add_value(CLI::App& app, const OptionRow& row, T& target) {
   CLI::Option* option = app.add_option(std::string("--") + row.name, target, help_text(row));
-  option->default_str(row.unset[0] != '\0' ? row.unset : default_text(row));
   option->type_name(std::is_same_v<T, std::string> ? "TEXT"
                     : std::is_same_v<T, double>    ? "NUMBER"
                                                    : "INTEGER");
@@ -80,6 +81,7 @@ std::string parse_command_line(int argc, const char* const* argv, const std::vec
   const std::string program = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "program";
   CLI::App app(description, program);
   app.allow_config_extras(CLI::config_extras_mode::error);
+  app.get_formatter()->column_width(34);
   app.set_help_flag("--help", "Print this text");
   bool print_version = false;
   app.add_flag("--version", print_version, "Print the version, the build and its libraries")

@@ -1,0 +1,29 @@
+// What every program's main() does around its work: options, the job, errors, the exit code.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/training/options.h"
+#include "apps/training/startup.h"
+#include "comm/process.h"
+
+namespace lockstep {
+
+struct Program {
+  std::string description;
+  std::vector<OptionGroup> groups;
+  std::vector<ExtraOption> extra;
+  // given: as on the command line; resolved: what it means in this job.
+  std::function<ExitCode(Process& process, const Options& given, const Options& resolved,
+                         StartupClock& clock)>
+      work;
+};
+
+// Returns the exit code. An error that all ranks know (AgreedError) is printed once, by rank 0, and the job
+// ends in order; one of this rank alone is printed with its rank and ends the whole job with its code, so
+// that nobody waits.
+int run_program(int argc, char** argv, const Program& program);
+
+}  // namespace lockstep

@@ -1,0 +1,178 @@
+// step_bench: times the trainer's own step object, loss and optimiser inside.
+//
+// The steps are those of `resnet_train` with the same options: same weights, samples, order and learning
+// rates. So last_loss is the loss of step (warmup + steps - 1) in resnet_train's --metrics, and a bench that
+// leaves out work shows it there. A time is the slowest rank's (the ranks go in lockstep), and of those the
+// median over the steps.
+//
+// ms_exposed_comm: each timed step is also taken without communication by all ranks at once, right before the
+// real one, and undone; the figure is the difference of the two medians. Waiting in finish() alone would hide
+// what communication costs by taking cores away from backward.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "apps/training/engine.h"
+#include "apps/training/program.h"
+#include "apps/training/schedule.h"
+
+namespace {
+
+using namespace lockstep;
+
+struct BenchOptions {
+  std::int64_t warmup = 5;
+  std::int64_t steps = 20;
+  std::string json;
+};
+
+// Walks through the epochs as the trainer does.
+class Walk {
+ public:
+  explicit Walk(Engine& engine)
+      : engine_(engine),
+        schedule_(engine.options(), engine.steps_per_epoch(),
+                  engine.options().batch_size * engine.communicator().size()),
+        indices_(engine.epoch_indices(0, engine.communicator().rank())) {}
+
+  TrainStep::Result step(bool communicate) {
+    TrainStep::Request request;
+    request.samples = engine_.batch(indices_, at_);
+    request.epoch = epoch_;
+    request.learning_rate = schedule_.learning_rate(epoch_, at_);
+    request.communicate = communicate;
+    return engine_.step().run(request);
+  }
+  void advance() {
+    if (++at_ < engine_.steps_per_epoch()) return;
+    at_ = 0;
+    indices_ = engine_.epoch_indices(++epoch_, engine_.communicator().rank());
+  }
+
+ private:
+  Engine& engine_;
+  Schedule schedule_;
+  std::vector<std::int64_t> indices_;
+  std::int64_t epoch_ = 0, at_ = 0;
+};
+
+// All that a step changes, to undo it.
+class Snapshot {
+ public:
+  explicit Snapshot(Engine& engine) : engine_(engine) {
+    ParameterStore& store = engine.store();
+    parts_ = {store.all_weights(), store.all_momenta(), store.all_buffers()};
+    if (const TensorView working = store.workings(0, store.count() - 1)) parts_.push_back(working);
+    for (const TensorView& part : parts_)
+      copies_.emplace_back(engine.context().backend.allocator(), part.bytes());
+  }
+  void take() {
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      copy(copies_[i].data(), parts_[i].data, parts_[i].bytes());
+  }
+  void restore() {
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      copy(parts_[i].data, copies_[i].data(), parts_[i].bytes());
+  }
+
+ private:
+  void copy(void* to, const void* from, std::int64_t bytes) {
+    engine_.context().backend.copy_to_device(engine_.context().stream, to, from, bytes);
+  }
+  Engine& engine_;
+  std::vector<TensorView> parts_;
+  std::vector<Buffer> copies_;
+};
+
+// Per step the slowest rank, then the median over the steps.
+double median_of_slowest(Communicator& communicator, std::vector<double> values) {
+  communicator.all_reduce_host(values.data(), static_cast<std::int64_t>(values.size()), ReduceOp::max,
+                               "timings");
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+struct Timings {
+  std::vector<double> step, forward, backward, optimizer, alone;
+  double last_loss = 0;
+};
+
+Timings measure(Engine& engine, const BenchOptions& bench) {
+  Communicator& communicator = engine.communicator();
+  Walk walk(engine);
+  Timings times;
+  for (std::int64_t i = 0; i < bench.warmup; ++i) {
+    walk.step(true);
+    walk.advance();
+  }
+  std::optional<Snapshot> snapshot;
+  if (communicator.size() > 1) snapshot.emplace(engine);
+  for (std::int64_t i = 0; i < bench.steps; ++i) {
+    if (snapshot) {
+      snapshot->take();
+      communicator.barrier("before a step without communication");
+      times.alone.push_back(walk.step(false).ms_step);
+      snapshot->restore();
+    }
+    communicator.barrier("before a step");
+    const TrainStep::Result result = walk.step(true);
+    walk.advance();
+    times.step.push_back(result.ms_step);
+    times.forward.push_back(result.ms_forward);
+    times.backward.push_back(result.ms_backward);
+    times.optimizer.push_back(result.ms_optimizer);
+    times.last_loss = result.loss;
+  }
+  return times;
+}
+
+ExitCode run(Process& process, const Options& given, const Options& options, const BenchOptions& bench) {
+  if (bench.steps < 1 || bench.warmup < 0) {
+    fail(ExitCode::usage, "--steps takes 1 or more, --warmup 0 or more");
+  }
+  Engine engine(process.communicator(), given, options, nullptr, [](const std::string&) {});
+  const Timings times = measure(engine, bench);
+  Communicator& communicator = process.communicator();
+  const double ms_step = median_of_slowest(communicator, times.step);
+  const double alone = times.alone.empty() ? ms_step : median_of_slowest(communicator, times.alone);
+  const double images = static_cast<double>(options.batch_size * communicator.size());
+  const nlohmann::ordered_json result{{"model", options.model},
+                                      {"stem", options.stem},
+                                      {"batch_size", options.batch_size},
+                                      {"dtype", options.dtype},
+                                      {"threads", options.threads},
+                                      {"ranks", communicator.size()},
+                                      {"ms_step", ms_step},
+                                      {"ms_forward", median_of_slowest(communicator, times.forward)},
+                                      {"ms_backward", median_of_slowest(communicator, times.backward)},
+                                      {"ms_optimizer", median_of_slowest(communicator, times.optimizer)},
+                                      {"ms_exposed_comm", ms_step - alone},
+                                      {"images_per_second", 1000 * images / ms_step},
+                                      {"last_loss", times.last_loss}};
+  if (communicator.rank() != 0) return ExitCode::ok;
+  std::fputs((result.dump(1) + '\n').c_str(), stdout);
+  if (bench.json.empty()) return ExitCode::ok;
+  std::ofstream file(bench.json);
+  file << result.dump() << '\n';
+  if (!file.flush()) fail(ExitCode::data, "--json {}: cannot write", bench.json);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  BenchOptions bench;
+  return run_program(argc, argv,
+                     {"Times the training step: mpirun -np 2 step_bench",
+                      {OptionGroup::model, OptionGroup::data, OptionGroup::recipe, OptionGroup::machine},
+                      {{"warmup", "Steps before the timed ones", &bench.warmup},
+                       {"steps", "Timed steps", &bench.steps},
+                       {"json", "Write the result to this file, as one JSON object", &bench.json}},
+                      [&](Process& process, const Options& given, const Options& options, StartupClock&) {
+                        return run(process, given, options, bench);
+                      }});
+}
