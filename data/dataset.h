@@ -12,7 +12,7 @@ struct Dataset {
   std::string name;
   std::int64_t channels = 3, height = 32, width = 32;
   int classes = 10;
-  float mean[3] = {};       // of pixel / 255, a constant of the data set
+  float mean[3] = {};  // of pixel / 255, a constant of the data set
   float deviation[3] = {};
   std::vector<std::uint8_t> images;
   std::vector<std::int32_t> labels;
@@ -26,13 +26,13 @@ struct DatasetPair {
 };
 
 // The CIFAR-10 binary version: directory, or directory/cifar-10-batches-bin, with data_batch_1..5.bin and
-// test_batch.bin; a record is one label byte and 3072 image bytes. Any whole number of records is accepted in a file.
-// Error(data) naming file and offset: missing, unreadable, empty, not a whole number of records, a label above 9, a
-// file that is text (an HTML error page).
+// test_batch.bin; a record is one label byte and 3072 image bytes. Any whole number of records is accepted in
+// a file. Error(data) naming file and offset: missing, unreadable, empty, not a whole number of records, a
+// label above 9, a file that is text (an HTML error page).
 DatasetPair load_cifar10(const std::string& directory);
 
-// The embedded default: ten classes of drawn shapes and textures, 10,000 + 2,000 pictures, a pure function of the
-// seed. Learnable, but not by a linear model.
+// The embedded default: ten classes of drawn shapes and textures, 10,000 + 2,000 pictures, a pure function of
+// the seed. Learnable, but not by a linear model.
 DatasetPair make_synthetic(std::uint64_t seed);
 
 // The first n samples. Error(usage) naming `option` where the set has fewer.

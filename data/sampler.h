@@ -24,7 +24,8 @@ std::vector<std::int64_t> distributed_indices(const SamplerOptions& options, std
 // Samples of every rank in an epoch.
 std::int64_t samples_per_rank(const SamplerOptions& options);
 
-// Evaluation: every sample exactly once over all ranks, in contiguous shares that differ by at most one; no padding.
+// Evaluation: every sample exactly once over all ranks, in contiguous shares that differ by at most one; no
+// padding.
 std::vector<std::int64_t> evaluation_indices(std::int64_t dataset_size, int world_size, int rank);
 
 // torch.randperm(n, generator=torch.Generator().manual_seed(seed)) on the CPU: mt19937 and Fisher-Yates.
