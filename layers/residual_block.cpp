@@ -25,7 +25,6 @@ void ResidualBlock::declare_buffers(ParameterStore& store) {
 }
 
 TensorView ResidualBlock::layout(Arena& arena, const TensorView& x) {
-  dtype_ = x.dtype;
   path_shapes_.clear();
   // The downsample branch's output is needed only until the addition: the block's output takes its memory.
   TensorView shortcut;
@@ -39,12 +38,12 @@ TensorView ResidualBlock::layout(Arena& arena, const TensorView& x) {
   return y;
 }
 
-void ResidualBlock::layout_scratch(Arena& arena) {
-  std::int64_t numel[2] = {0, 0};
+std::array<std::int64_t, 2> ResidualBlock::scratch_elements() const {
+  std::array<std::int64_t, 2> elements{};
   for (std::size_t i = 0; i < path_shapes_.size(); ++i) {
-    numel[i % 2] = std::max(numel[i % 2], path_shapes_[i].numel());
+    elements[i % 2] = std::max(elements[i % 2], path_shapes_[i].numel());
   }
-  for (int i = 0; i < 2; ++i) scratch_[i] = arena.tensor(dtype_, Layout::flat, Shape{numel[i]});
+  return elements;
 }
 
 TensorView ResidualBlock::forward(const ForwardPass& pass, const TensorView& x) {

@@ -11,6 +11,7 @@
 // lies where dy lay, and nothing is copied. Inside the path two scratch buffers alternate.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,8 +35,10 @@ class ResidualBlock {
   void declare_buffers(ParameterStore& store);     // in torchvision's order
   // x: the input for the largest batch. Returns the output for it.
   TensorView layout(Arena& arena, const TensorView& x);
-  // Scratch for backward; every block may use the same memory.
-  void layout_scratch(Arena& arena);
+  // Elements of the two scratch buffers that backward needs for the largest batch; valid after layout().
+  std::array<std::int64_t, 2> scratch_elements() const;
+  // Flat buffers of at least those sizes. All blocks may use the same.
+  void use_scratch(const std::array<TensorView, 2>& scratch) { scratch_ = scratch; }
 
   TensorView forward(const ForwardPass& pass, const TensorView& x);
   // Overwrites dy. Returns the gradient of x: in dy's memory where the shortcut is the identity, else in
@@ -51,9 +54,9 @@ class ResidualBlock {
   std::vector<ConvBatchNorm> path_;
   std::optional<ConvBatchNorm> downsample_;
   std::vector<Shape> path_shapes_;  // outputs of the path's convolutions, for the largest batch
-  DType dtype_ = DType::f32;
-  Shape input_shape_;      // of the last forward
-  TensorView scratch_[2];  // gradients inside the path: of convolution i's output in scratch_[i % 2]
+  Shape input_shape_;               // of the last forward
+  std::array<TensorView, 2>
+      scratch_;  // gradients inside the path: of convolution i's output in scratch_[i % 2]
 };
 
 // Two 3x3 convolutions (ResNet-18 and 34). A downsample branch where the shape changes.

@@ -62,9 +62,10 @@ class ResNet::Impl {
   GlobalAveragePool pool_{"avgpool"};
 
   TensorView input_, logits_, logits_gradient_;
-  Shape features_;              // shape of the last block's output, for the largest batch
+  Shape stem_shape_;            // of the output of the stem's batch norm, for the largest batch
+  Shape features_;              // of the last block's output
   TensorView pooled_gradient_;  // [batch, features]
-  TensorView stem_gradient_;
+  std::array<TensorView, 2> scratch_;
   // Gradients of the blocks' outputs: an identity block leaves its input's gradient where its output's was, a
   // downsample block writes it into the other buffer.
   std::array<TensorView, 2> block_gradients_;
@@ -102,7 +103,7 @@ ResNet::Impl::Impl(const ResNetOptions& options, ParameterStore& store)
 void ResNet::Impl::layout(Arena& arena, std::int64_t batch, DType compute) {
   input_ = arena.tensor(compute, Layout::nhwc, Shape{batch, options_.height, options_.width, 3});
   TensorView x = stem_norm_.layout(arena, stem_conv_.layout(arena, input_));
-  const Shape stem = x.shape;
+  stem_shape_ = x.shape;
   if (stem_pool_) x = stem_pool_->layout(arena, x);
   std::int64_t largest = x.numel();
   for (ResidualBlock& block : blocks_) {
@@ -117,13 +118,14 @@ void ResNet::Impl::layout(Arena& arena, std::int64_t batch, DType compute) {
   pooled_gradient_ = arena.tensor(compute, Layout::flat, pooled.shape);
   for (TensorView& gradient : block_gradients_)
     gradient = arena.tensor(compute, Layout::flat, Shape{largest});
-  // Scratch of one layer at a time: each begins where the others begin.
-  const std::int64_t scratch = arena.mark();
-  stem_gradient_ = stem_pool_ ? arena.tensor(compute, Layout::nhwc, stem) : TensorView{};
-  for (ResidualBlock& block : blocks_) {
-    arena.release(scratch);
-    block.layout_scratch(arena);
+  // Gradients inside one block at a time, or between the stem's layers.
+  std::array<std::int64_t, 2> elements = {stem_pool_ ? stem_shape_.numel() : 0, 0};
+  for (const ResidualBlock& block : blocks_) {
+    const auto needed = block.scratch_elements();
+    for (std::size_t i = 0; i < 2; ++i) elements[i] = std::max(elements[i], needed[i]);
   }
+  for (std::size_t i = 0; i < 2; ++i) scratch_[i] = arena.tensor(compute, Layout::flat, Shape{elements[i]});
+  for (ResidualBlock& block : blocks_) block.use_scratch(scratch_);
 }
 
 TensorView ResNet::Impl::forward(const ForwardPass& pass, std::int64_t n) {
@@ -147,7 +149,7 @@ void ResNet::Impl::backward(const BackwardPass& pass, std::int64_t n) {
     gradient = block->backward(pass, gradient, block_gradients_[in_first ? 1 : 0]);
   }
   if (stem_pool_) {
-    const TensorView dx = stem_gradient_.first(n);
+    const TensorView dx = view_as(scratch_[0], Layout::nhwc, stem_shape_).first(n);
     stem_pool_->backward(pass, gradient, dx);
     gradient = dx;
   }

@@ -5,7 +5,7 @@
 #include "layers/linear.h"
 #include "layers/max_pool.h"
 #include "layers/softmax_cross_entropy.h"
-#include "support/harness.h"
+#include "support/check_gradient.h"
 
 using namespace lockstep;
 using namespace lockstep::test;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "support/harness.h"
+#include "support/check_gradient.h"
 
 using namespace lockstep;
 using namespace lockstep::test;
@@ -43,7 +43,8 @@ struct Rig : Harness {
     begin = arena.tensor(DType::f32, Layout::flat, Shape{1});
     y = block.layout(arena, x);
     end = arena.used();
-    block.layout_scratch(arena);
+    const auto elements = block.scratch_elements();
+    block.use_scratch({tensor(Layout::flat, Shape{elements[0]}), tensor(Layout::flat, Shape{elements[1]})});
     dy = random(Layout::nhwc, y.shape, 2);
     gradient = tensor(Layout::nhwc, y.shape);
     other = random(Layout::flat, Shape{x.numel() + 5}, 3);

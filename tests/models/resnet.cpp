@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
-#include "layers/softmax_cross_entropy.h"
+#include "catch.h"
 #include "support/harness.h"
 
 using namespace lockstep;
@@ -100,6 +101,7 @@ TEST_CASE("a real arena of the measured size is large enough, a smaller one is a
   Arena exact(host, measuring.peak());
   net.layout(exact, 3, DType::f32);
   CHECK(exact.peak() == measuring.peak());
+  CHECK(exact.used() == exact.peak());  // the next tensor overlaps none of these
   Arena small(host, measuring.peak() - 1);
   CHECK_THROWS_AS(net.layout(small, 3, DType::f32), Error);
 }

@@ -3,6 +3,7 @@
 #include <map>
 #include <sstream>
 
+#include "catch.h"
 #include "models/resnet.h"
 #include "support/harness.h"
 
