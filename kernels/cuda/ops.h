@@ -1,0 +1,18 @@
+// The CUDA ops of this build: each checks the contract (kernels/backend.h) and launches its kernel on a
+// CudaStream.
+#pragma once
+
+#include "kernels/backend.h"
+
+namespace lockstep::cuda {
+
+void relu_forward(Stream& stream, const TensorView& x, const TensorView& y);
+void relu_backward(Stream& stream, const TensorView& y, const TensorView& dy, const TensorView& dx);
+
+void sgd_step(Stream& stream, const SgdOptions& options, const TensorView& w, const TensorView& dw,
+              const TensorView& v, const TensorView& working);
+
+void augment_normalize(Stream& stream, const AugmentOptions& options, const TensorView& images,
+                       const TensorView& samples, const TensorView& y);
+
+}  // namespace lockstep::cuda

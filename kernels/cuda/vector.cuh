@@ -1,0 +1,52 @@
+// 16-byte accesses, the widest that a thread can make, and the conversions of the compute types.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "core/error.h"
+#include "core/tensor.h"
+
+namespace lockstep::cuda {
+
+// 16 bytes of elements, moved by one instruction.
+template <class T>
+struct alignas(16) Vector {
+  static constexpr int kSize = 16 / sizeof(T);
+  T values[kSize];
+};
+
+template <class T>
+__device__ __forceinline__ Vector<T> load_vector(const T* from) {
+  return *reinterpret_cast<const Vector<T>*>(from);
+}
+
+template <class T>
+__device__ __forceinline__ void store_vector(T* to, const Vector<T>& vector) {
+  *reinterpret_cast<Vector<T>*>(to) = vector;
+}
+
+__device__ __forceinline__ float to_float(float value) {
+  return value;
+}
+__device__ __forceinline__ float to_float(__nv_bfloat16 value) {
+  return __bfloat162float(value);
+}
+__device__ __forceinline__ void convert(float value, float& to) {
+  to = value;
+}
+__device__ __forceinline__ void convert(float value, __nv_bfloat16& to) {
+  to = __float2bfloat16_rn(value);
+}
+
+// The elements as the device's type, checked to start on 16 bytes.
+template <class T>
+T* device_pointer(const char* op, const TensorView& view) {
+  LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0,
+                 "{}: a tensor of {} does not start on 16 bytes", op, view.shape.to_string());
+  return static_cast<T*>(view.data);
+}
+
+}  // namespace lockstep::cuda
