@@ -15,6 +15,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "apps/training/agree.h"
 #include "apps/training/engine.h"
 #include "apps/training/program.h"
 #include "apps/training/schedule.h"
@@ -131,9 +132,10 @@ Timings measure(Engine& engine, const BenchOptions& bench) {
 }
 
 ExitCode run(Process& process, const Options& given, const Options& options, const BenchOptions& bench) {
-  if (bench.steps < 1 || bench.warmup < 0) {
+  on_all_ranks([&] {
+    if (bench.steps >= 1 && bench.warmup >= 0) return;
     fail(ExitCode::usage, "--steps takes 1 or more, --warmup 0 or more");
-  }
+  });
   Engine engine(process.communicator(), given, options, nullptr, [](const std::string&) {});
   const Timings times = measure(engine, bench);
   Communicator& communicator = process.communicator();
