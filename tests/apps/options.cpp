@@ -43,7 +43,10 @@ bool holds(const std::string& text, const std::string& part) {
 
 // A value of each option that is not its default.
 std::string other_value(const OptionRow& row) {
-  if (!row.choices.empty()) return row.choices.back();
+  if (!row.choices.empty()) {
+    const std::string usual = Options{}.*std::get<std::string Options::*>(row.field);
+    return row.choices.back() == usual ? row.choices.front() : row.choices.back();
+  }
   if (std::holds_alternative<double Options::*>(row.field)) return "0.375";
   if (std::holds_alternative<std::int64_t Options::*>(row.field)) return "77";
   return "some text";

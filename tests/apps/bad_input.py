@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Bad input, on one and two ranks: the message, the exit code of the table, no hang, nothing overwritten."""
+
+import os
+import resource
+import signal
+
+from program import ProgramTest, main, run, run_line, command, write_cifar, epoch_lines, step_lines, SMALL, MPI, BIN
+
+
+class Usage(ProgramTest):
+    def test_what_is_refused_before_anything_starts(self):
+        cases = [
+            (["--bogus"], ["--bogus", "--help"]),
+            (["--model", "resnet19"], ["--model resnet19", "resnet50"]),
+            (["--lr", "fast"], ["--lr"]),
+            (["--batch-size", "0"], ["--batch-size 0", "1 or more"]),
+            (["--epochs", "0"], ["--epochs 0"]),
+            (["--config", "/nowhere.toml"], ["/nowhere.toml"]),
+            (["--batch-size", "8", "--global-batch", "9999"], ["--global-batch"]),
+            (["--resume", "auto"], ["--checkpoint-dir"]),
+            (["--nesterov", "--momentum", "0"], ["--nesterov"]),
+            (["--limit-train", "1000000"], ["--limit-train 1000000", "10000"]),
+            (["--limit-train", "0"], ["--limit-train 0"]),
+            (["--timeout", "0"], ["--timeout 0"]),
+        ]
+        for arguments, parts in cases:
+            with self.subTest(arguments):
+                self.refused(run(0, arguments), 2, *parts)
+
+    def test_all_ranks_say_it_once(self):
+        self.refused(run(2, ["--bogus"]), 2, "--bogus")
+        self.refused(run(3, ["--global-batch", "64"]), 2, "64", "3 ranks")
+
+    def test_one_rank_alone(self):
+        self.refused(run(2, [[*SMALL], [*SMALL, "--bogus"]]), 2, "rank 1", "--bogus")
+
+    def test_other_options_on_another_rank(self):
+        self.refused(run(2, [[*SMALL, "--lr", "0.1"], [*SMALL, "--lr", "0.2"]]), 5, "--lr", "'0.1'", "'0.2'", "rank 1")
+        self.refused(run(2, [[*SMALL], [*SMALL, "--no-overlap"]]), 5, "--overlap", "rank 1")
+
+    def test_another_build_on_another_rank(self):
+        line = [MPI, "-np", "1", BIN / "resnet_train", *SMALL, ":", "-np", "1", BIN / "step_bench"]
+        result = run_line(line)
+        self.assertEqual(result.code, 5, str(result))
+        self.assertIn("rank 1", result.err)
+        self.assertIn("another binary", result.err)
+
+
+class BatchNorm(ProgramTest):
+    """One value a channel in a batch norm has no variance."""
+
+    def test_batch_of_one(self):
+        self.refused(run(2, [*SMALL, "--limit-train", "64", "--batch-size", "1"][2:] + ["--model", "resnet18"]), 2)
+
+    def setUp(self):
+        super().setUp()
+        self.small = ["--model", "resnet18", "--epochs", "1", "--limit-test", "8", "--threads", "1"]
+
+    def test_refused_with_the_remedy(self):
+        for ranks, arguments in [(0, ["--limit-train", "8", "--batch-size", "1"]),
+                                 (0, ["--limit-train", "9", "--batch-size", "8"]),  # the last batch is 1
+                                 (2, ["--limit-train", "16", "--batch-size", "1"]),
+                                 (2, ["--limit-train", "17", "--batch-size", "8"]),
+                                 (2, ["--limit-train", "1", "--batch-size", "8"])]:
+            with self.subTest(arguments):
+                self.refused(run(ranks, [*self.small, *arguments]), 2, "batch norm", "choose a batch size")
+
+    def test_larger_pictures_inside_the_network_allow_it(self):
+        self.good(run(0, [*self.small, "--stem", "cifar", "--limit-train", "1", "--batch-size", "8"]))
+
+    def test_fewer_samples_than_ranks_are_padded(self):
+        metrics = self.path("m.jsonl")
+        self.good(run(3, [*self.small, "--stem", "cifar", "--limit-train", "1", "--batch-size", "8", "--metrics", metrics]))
+        self.assertEqual(len(step_lines(metrics)), 1)
+        self.assertEqual(epoch_lines(metrics)[0]["test_total"], 8)
+
+
+class Data(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.small = ["--model", "resnet18", "--epochs", "1", "--batch-size", "8", "--threads", "1"]
+
+    def refused_data(self, directory, *parts):
+        metrics = self.path("m.jsonl")
+        metrics.write_text("an earlier run\n")
+        for ranks in (0, 2):
+            with self.subTest(ranks=ranks):
+                self.refused(run(ranks, [*self.small, "--data", directory, "--metrics", metrics]), 3, *parts)
+                self.assertEqual(metrics.read_text(), "an earlier run\n")
+
+    def test_missing(self):
+        self.refused_data(self.path("nowhere"), str(self.path("nowhere")))
+
+    def test_damaged_files(self):
+        directory = write_cifar(self.path("data"))
+        file = directory / "data_batch_3.bin"
+        whole = file.read_bytes()
+        label = bytearray(whole)
+        label[2 * 3073] = 17
+        damages = {
+            "one byte short": (whole[:-1], []),
+            "one record short": (whole[:-3073], []),
+            "a label above 9": (bytes(label), [str(2 * 3073)]),
+            "a page instead of data": (b"<!DOCTYPE html><html><body>404</body></html>", []),
+            "empty": (b"", []),
+        }
+        for name, (content, parts) in damages.items():
+            with self.subTest(name):
+                file.write_bytes(content)
+                self.refused_data(directory, "data_batch_3.bin", *parts)
+
+    def test_unreadable_on_one_rank_only(self):
+        write_cifar(self.path("host0/data"))
+        self.path("host1").mkdir()
+        script = self.path("on_its_own_host")
+        script.write_text(f'#!/bin/sh\ncd "{self.scratch}/host$OMPI_COMM_WORLD_RANK" && exec "$@"\n')
+        script.chmod(0o755)
+        line = command(2, [*self.small, "--data", "data"])
+        result = run_line([*line[:3], script, *line[3:]])
+        self.refused(result, 3, "rank 1", "data")
+
+    def test_other_contents_on_another_rank(self):
+        one, other = write_cifar(self.path("one")), write_cifar(self.path("other"), seed=2)
+        result = run(2, [[*self.small, "--data", one], [*self.small, "--data", other]])
+        self.refused(result, 5, "training contents")
+
+
+class Checkpoints(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.directory = self.path("checkpoints")
+        self.run_once = [*SMALL, "--checkpoint-dir", self.directory, "--checkpoint-interval", "3"]
+
+    def test_damaged_checkpoints(self):
+        self.good(run(0, self.run_once))
+        files = sorted(self.directory.glob("step-*.ckpt"))
+        self.assertEqual([f.name for f in files], ["step-00000012.ckpt", "step-00000015.ckpt", "step-00000016.ckpt"])
+        newest, older = files[-1], files[-2]
+        whole = newest.read_bytes()
+        flipped = bytearray(whole)
+        flipped[len(whole) // 2] ^= 1
+        for name, content, part in [("empty", b"", "empty"), ("truncated", whole[:len(whole) // 2], "truncated"),
+                                    ("a flipped byte", bytes(flipped), "damaged")]:
+            newest.write_bytes(content)
+            for ranks in (0, 2):
+                with self.subTest(name, ranks=ranks):
+                    self.refused(run(ranks, [*SMALL, "--resume", newest]), 4, str(newest), part)
+        result = self.good(run(0, [*self.run_once, "--resume", "auto"]))
+        self.assertIn(f"skips checkpoint {newest}", result.err)
+        self.assertIn(f"resumed from {older}", result.out)
+
+    def test_another_model(self):
+        self.good(run(0, [*SMALL, "--epochs", "1", "--checkpoint-dir", self.directory][8:] + SMALL[:6]
+                      + ["--batch-size", "8"]))
+        files = sorted(self.directory.iterdir())
+        other = ["--model", "resnet34", *SMALL[2:], "--checkpoint-dir", self.directory, "--resume"]
+        for ranks in (0, 2):
+            self.refused(run(ranks, [*other, "auto"]), 4, "resnet18", "resnet34")
+        self.assertEqual(sorted(self.directory.iterdir()), files)
+
+    def test_missing(self):
+        self.refused(run(2, [*SMALL, "--resume", "/nowhere/a.ckpt"]), 4, "/nowhere/a.ckpt")
+
+    def test_auto_without_any_starts_fresh_and_says_so(self):
+        result = self.good(run(0, [*self.run_once, "--resume", "auto"]))
+        self.assertIn("starts fresh", result.out)
+
+    def test_a_directory_that_cannot_be_written(self):
+        self.directory.write_text("a file\n")
+        result = self.good(run(2, self.run_once))
+        self.assertIn("no checkpoint at step 3", result.err)
+        self.assertIn("Training goes on", result.err)
+        self.assertEqual(self.directory.read_text(), "a file\n")
+
+    def test_a_full_disk_keeps_the_previous_checkpoint(self):
+        self.good(run(0, [*SMALL[:-4], "--epochs", "1", "--threads", "1", "--checkpoint-dir", self.directory]))
+        before = {f.name: f.read_bytes() for f in self.directory.glob("*.ckpt")}
+
+        def small_files_only():  # a write beyond the limit fails, as on a full disk
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20 << 20, 20 << 20))
+
+        result = self.good(run(0, [*self.run_once, "--resume", "auto"], preexec_fn=small_files_only))
+        self.assertIn("no checkpoint at step 9", result.err)
+        self.assertIn("the previous one stays", result.err)
+        self.assertEqual({f.name: f.read_bytes() for f in self.directory.glob("*.ckpt*")}, before)
+
+    def test_another_number_of_ranks(self):
+        self.good(run(2, self.run_once))  # checkpoints at 3, 6 and 8; an epoch has 4 steps
+        inside = self.directory / "step-00000006.ckpt"
+        self.refused(run(1, [*SMALL, "--resume", inside]), 4, "ranks: 2", "this run has 1")
+        between = self.directory / "step-00000008.ckpt"
+        result = self.good(run(0, [*SMALL, "--epochs", "3", "--resume", between][:8] + ["--epochs", "3", "--threads", "1",
+                                   "--resume", between]))
+        self.assertIn("epoch 3/3", result.out)
+
+
+class NonFinite(ProgramTest):
+    def test_a_learning_rate_that_explodes(self):
+        for ranks in (0, 2):
+            metrics = self.path(f"m{ranks}.jsonl")
+            result = run(ranks, [*SMALL, "--lr", "1e38", "--max-skipped-steps", "2", "--metrics", metrics])
+            with self.subTest(ranks=ranks):
+                self.refused(result, 8, "2 steps in a row", "first tensor that is not finite", "--lr")
+                self.assertIn("every rank skips the step", result.err)
+                losses = [line["loss"] for line in step_lines(metrics)]
+                self.assertEqual(losses[-2:], [None, None])
+                self.assertIsNotNone(losses[0])
+
+
+if __name__ == "__main__":
+    main()

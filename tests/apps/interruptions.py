@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Runs that are interrupted: kill -9 of the whole job, SIGINT and SIGTERM, and how they go on."""
+
+import os
+import signal
+
+from program import ProgramTest, Running, main, run, checksums, without_times, step_lines
+
+# Twelve steps an epoch on two ranks.
+LONG = ["--model", "resnet18", "--limit-train", "192", "--limit-test", "17", "--batch-size", "8", "--epochs", "2",
+        "--threads", "1", "--checksums"]
+
+
+class Interrupted(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.metrics, self.directory = self.path("m.jsonl"), self.path("checkpoints")
+        self.line = [*LONG, "--metrics", self.metrics, "--checkpoint-dir", self.directory]
+
+    def uninterrupted(self):
+        metrics = self.path("uninterrupted.jsonl")
+        result = self.good(run(2, [*LONG, "--metrics", metrics]))
+        return without_times(metrics), checksums(result)[1]
+
+    def test_kill_9_in_the_middle_of_an_epoch(self):
+        expected, sums = self.uninterrupted()
+        line = [*self.line, "--checkpoint-interval", "4", "--resume", "auto"]
+        for steps in (3, 10, 18):  # before the first checkpoint; in the first epoch; in the second
+            job = Running(2, line)
+            job.wait_for_steps(self.metrics, steps)
+            job.kill()
+        result = self.good(run(2, line))
+        self.assertIn("resumed from", result.out)
+        self.assertEqual(without_times(self.metrics), expected)
+        self.assertEqual(checksums(result)[1], sums)
+
+    def stop_by(self, number, code):
+        expected, sums = self.uninterrupted()
+        job = Running(2, [*self.line, "--checkpoint-interval", "100"])
+        job.wait_for_steps(self.metrics, 5)
+        os.kill(job.programs()[-1], number)  # one rank only: all agree
+        result = job.finish()
+        self.assertEqual(result.code, code, str(result))
+        self.assertIn("stopped by", result.out)
+        steps = len(step_lines(self.metrics))
+        self.assertEqual([f.name for f in self.directory.glob("*.ckpt")], [f"step-{steps:08}.ckpt"])
+        self.assertLess(steps, 24)
+        result = self.good(run(2, [*self.line, "--resume", "auto"]))
+        self.assertEqual(without_times(self.metrics), expected)
+        self.assertEqual(checksums(result)[1], sums)
+
+    def test_sigint(self):
+        self.stop_by(signal.SIGINT, 130)
+
+    def test_sigterm(self):
+        self.stop_by(signal.SIGTERM, 143)
+
+    def test_one_process(self):
+        job = Running(0, self.line)
+        job.wait_for_steps(self.metrics, 2)
+        os.kill(job.process.pid, signal.SIGINT)
+        result = job.finish()
+        self.assertEqual(result.code, 130, str(result))
+        self.assertEqual(len(list(self.directory.glob("*.ckpt"))), 1)
+
+
+if __name__ == "__main__":
+    main()

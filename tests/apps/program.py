@@ -1,0 +1,178 @@
+"""What the tests of whole programs share: starting one on N ranks, its files, small data sets.
+
+A test file is run as `FILE BIN_DIRECTORY [unittest arguments]`; BIN_DIRECTORY holds the built programs.
+"""
+
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MPI = str(ROOT / "scripts" / "mpi")
+BIN = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+TIMEOUT = 120
+
+# Eight steps an epoch on one rank, four on two.
+SMALL = ["--model", "resnet18", "--limit-train", "64", "--limit-test", "17", "--batch-size", "8", "--epochs", "2",
+         "--threads", "1"]
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def __str__(self):
+        return f"exit code {self.code}\n--- stdout\n{self.out[-3000:]}\n--- stderr\n{self.err[-3000:]}"
+
+
+def command(ranks, arguments, program="resnet_train"):
+    """ranks 0: without mpirun. arguments: one list, or one list a rank."""
+    path = str(BIN / program)
+    if ranks == 0:
+        return [path, *arguments]
+    if arguments and isinstance(arguments[0], list):
+        line = [MPI]
+        for part in arguments:
+            line += [*([":"] if len(line) > 1 else []), "-np", "1", path, *part]
+        return line
+    return [MPI, "-np", str(ranks), path, *arguments]
+
+
+def run(ranks, arguments, program="resnet_train", **options):
+    return run_line(command(ranks, arguments, program), **options)
+
+
+def run_line(line, **options):
+    done = subprocess.run([str(part) for part in line], capture_output=True, text=True, timeout=TIMEOUT,
+                          stdin=subprocess.DEVNULL, **options)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+class Running:
+    """A job in the background."""
+
+    def __init__(self, ranks, arguments):
+        self.process = subprocess.Popen([str(part) for part in command(ranks, arguments)], text=True,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def programs(self):
+        """The process ids of the ranks."""
+        found, queue = [], [self.process.pid]
+        while queue:
+            pid = queue.pop()
+            try:
+                name = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+                children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            except OSError:
+                continue
+            if name == "resnet_train":
+                found.append(pid)
+            queue += [int(child) for child in children]
+        return sorted(found)
+
+    def wait_for_steps(self, metrics, steps):
+        """Until the metrics file has that many step lines."""
+        limit = time.monotonic() + TIMEOUT
+        while time.monotonic() < limit:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the job ended too early:\n{self.finish()}")
+            if pathlib.Path(metrics).exists() and len(step_lines(metrics)) >= steps:
+                return
+            time.sleep(0.01)
+        self.kill()
+        raise AssertionError("the job makes no progress")
+
+    def kill(self):
+        """kill -9 of the whole job, launcher included."""
+        for pid in [*self.programs(), self.process.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        return self.finish()
+
+    def finish(self):
+        out, err = self.process.communicate(timeout=TIMEOUT)
+        return Result(self.process.returncode, out, err)
+
+
+def lines_of(metrics):
+    lines = []
+    for text in pathlib.Path(metrics).read_text().splitlines():
+        try:
+            lines.append(json.loads(text))
+        except ValueError:  # a line that is being written
+            pass
+    return lines
+
+
+def step_lines(metrics):
+    return [line for line in lines_of(metrics) if "step" in line]
+
+
+def epoch_lines(metrics):
+    return [line for line in lines_of(metrics) if "step" not in line]
+
+
+def without_times(metrics):
+    """The lines as written, less what the clock decides: equal exactly where every digit is equal."""
+    text = pathlib.Path(metrics).read_text()
+    return re.sub(r',"(images_per_second|seconds)":[^,}]*', "", text)
+
+
+def checksums(result):
+    """{epoch: [the checksums of each rank]}"""
+    found = {}
+    for line in result.out.splitlines():
+        match = re.match(r"checksum epoch=(\d+) rank=(\d+) (weights=[0-9a-f]{16} buffers=[0-9a-f]{16} "
+                         r"optimizer=[0-9a-f]{16})$", line)
+        if match:
+            found.setdefault(int(match[1]), {})[int(match[2])] = match[3]
+    return {epoch: [ranks[r] for r in sorted(ranks)] for epoch, ranks in found.items()}
+
+
+def write_cifar(directory, records=16, seed=1):
+    """Random pictures as CIFAR-10's binary files, `records` in each."""
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    source = random.Random(seed)
+    for name in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
+        data = b"".join(bytes([i % 10]) + source.randbytes(3072) for i in range(records))
+        (directory / name).write_bytes(data)
+    return directory
+
+
+class ProgramTest(unittest.TestCase):
+    maxDiff = 2000
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="lockstep-")
+        self.addCleanup(scratch.cleanup)
+        self.scratch = pathlib.Path(scratch.name)
+
+    def path(self, name):
+        return self.scratch / name
+
+    def good(self, result):
+        self.assertEqual(result.code, 0, str(result))
+        return result
+
+    def refused(self, result, code, *parts):
+        """The exit code, one message that holds all parts, and nothing that looks like a crash."""
+        self.assertEqual(result.code, code, str(result))
+        errors = [line for line in result.err.splitlines() if "error: " in line]
+        self.assertEqual(len(errors), 1, str(result))
+        for part in parts:
+            self.assertIn(part, errors[0], str(result))
+
+
+def main():
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
