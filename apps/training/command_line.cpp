@@ -15,33 +15,66 @@ std::string range_text(const OptionRow& row) {
                           : fmt::format("from {} to {}", row.low, row.high);
 }
 
-// The default as --help shows it.
-std::string default_text(const OptionRow& row) {
-  if (row.unset[0] != '\0') return row.unset;
-  const Options defaults;
-  return std::visit([&](auto field) { return fmt::format("{}", defaults.*field); }, row.field);
+const char* type_of(const OptionRow& row) {
+  if (std::holds_alternative<bool Options::*>(row.field)) return "";
+  if (std::holds_alternative<double Options::*>(row.field)) return " NUMBER";
+  return std::holds_alternative<std::int64_t Options::*>(row.field) ? " INTEGER" : " TEXT";
 }
 
-std::string help_text(const OptionRow& row) {
+bool is_on_by_default(const OptionRow& row) {
+  const auto* flag = std::get_if<bool Options::*>(&row.field);
+  return flag && Options{}.*(*flag);
+}
+
+std::string help_line(const std::string& option, const std::string& text) {
+  return fmt::format("  {:<30}  {}\n", option, text);
+}
+
+// "  --lr NUMBER    Learning rate after warm-up [0.05]"
+std::string help_line(const OptionRow& row) {
   std::string text = row.help;
   if (!row.choices.empty()) text += fmt::format(" ({})", fmt::join(row.choices, ", "));
-  const bool off = std::holds_alternative<bool Options::*>(row.field) && default_text(row) == "false";
-  return off ? text : text + fmt::format(" [{}]", default_text(row));
+  if (row.unset[0] != '\0') {
+    text += fmt::format(" [{}]", row.unset);
+  } else if (type_of(row)[0] != '\0') {
+    const Options defaults;
+    text += std::visit([&](auto field) { return fmt::format(" [{}]", defaults.*field); }, row.field);
+  } else if (is_on_by_default(row)) {
+    text += " [on]";
+  }
+  const std::string also = is_on_by_default(row) ? fmt::format(", --no-{}", row.name) : "";
+  return help_line(fmt::format("--{}{}{}", row.name, type_of(row), also), text);
 }
 
-// Defaults are part of the description: versions of CLI11 place them differently.
+std::string help_text(const std::string& program, const std::string& description,
+                      const std::vector<OptionGroup>& groups, const std::vector<ExtraOption>& extra) {
+  std::string text = fmt::format("{}\n\nusage: {} [options]\n\n", description, program);
+  text += help_line("--help", "Print this text");
+  text += help_line("--version", "Print the version, the build and its libraries");
+  text += help_line("--config TEXT", "Read options from this file; the command line wins [none]");
+  for (const ExtraOption& row : extra) {
+    const bool number = std::holds_alternative<std::int64_t*>(row.target);
+    const std::string value = number ? fmt::format("{}", *std::get<std::int64_t*>(row.target)) : "none";
+    text += help_line(fmt::format("--{}{}", row.name, number ? " INTEGER" : " TEXT"),
+                      fmt::format("{} [{}]", row.help, value));
+  }
+  for (const OptionGroup group : groups) {
+    text += fmt::format("\n{}\n", title_of(group));
+    for (const OptionRow& row : option_table()) {
+      if (row.group == group) text += help_line(row);
+    }
+  }
+  return text;
+}
+
 template <class T>
 CLI::Option* add_value(CLI::App& app, const OptionRow& row, T& target) {
-  CLI::Option* option = app.add_option(std::string("--") + row.name, target, help_text(row));
-  option->type_name(std::is_same_v<T, std::string> ? "TEXT"
-                    : std::is_same_v<T, double>    ? "NUMBER"
-                                                   : "INTEGER");
-  return option;
+  return app.add_option(std::string("--") + row.name, target);
 }
 
 CLI::Option* add_value(CLI::App& app, const OptionRow& row, bool& target) {
-  const std::string name = target ? fmt::format("--{0},!--no-{0}", row.name) : fmt::format("--{}", row.name);
-  return app.add_flag(name, target, help_text(row));
+  const std::string no = is_on_by_default(row) ? fmt::format(",!--no-{}", row.name) : "";
+  return app.add_flag(fmt::format("--{}{}", row.name, no), target);
 }
 
 void check(const OptionRow& row, const std::string& value) {
@@ -81,31 +114,24 @@ std::string parse_command_line(int argc, const char* const* argv, const std::vec
   const std::string program = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "program";
   CLI::App app(description, program);
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.get_formatter()->column_width(34);
-  app.set_help_flag("--help", "Print this text");
+  app.set_help_flag("--help");
   bool print_version = false;
-  app.add_flag("--version", print_version, "Print the version, the build and its libraries")
-      ->configurable(false);
-  app.set_config("--config", "", "Read options from this file; the command line wins");
+  app.add_flag("--version", print_version)->configurable(false);
+  app.set_config("--config");
   std::vector<Parsed> parsed;
   for (const OptionRow& row : option_table()) {
     if (std::find(groups.begin(), groups.end(), row.group) == groups.end()) continue;
     CLI::Option* option =
         std::visit([&](auto field) { return add_value(app, row, options.*field); }, row.field);
-    option->group(title_of(row.group));
     parsed.push_back({&row, option});
   }
   for (const ExtraOption& row : extra) {
-    std::visit(
-        [&](auto* target) {
-          app.add_option(std::string("--") + row.name, *target, row.help)->capture_default_str();
-        },
-        row.target);
+    std::visit([&](auto* target) { app.add_option(std::string("--") + row.name, *target); }, row.target);
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    return app.help();
+    return help_text(program, description, groups, extra);
   } catch (const CLI::ParseError& error) {
     fail(ExitCode::usage, "{}. Run {} --help for the options", error.what(), program);
   }

@@ -1,0 +1,17 @@
+# Whole programs, driven by Python (standard library only): tests/apps/<name>.py, one test for each class in it.
+# Not in sanitizer builds, where a run takes minutes, and not without MPI and oneDNN.
+if(NOT LOCKSTEP_HAVE_MPI OR NOT LOCKSTEP_HAVE_ONEDNN OR LOCKSTEP_SANITIZE)
+  return()
+endif()
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+file(GLOB scripts CONFIGURE_DEPENDS apps/*.py)
+list(FILTER scripts EXCLUDE REGEX "/program\\.py$")
+foreach(script ${scripts})
+  get_filename_component(name "${script}" NAME_WE)
+  file(STRINGS "${script}" classes REGEX "^class [A-Za-z]+\\(ProgramTest\\):")
+  foreach(line ${classes})
+    string(REGEX REPLACE "^class ([A-Za-z]+).*" "\\1" class "${line}")
+    add_test(NAME apps_${name}_${class} COMMAND Python3::Interpreter "${script}" "${CMAKE_BINARY_DIR}/bin" ${class})
+    set_tests_properties(apps_${name}_${class} PROPERTIES PROCESSORS 2 TIMEOUT 300)
+  endforeach()
+endforeach()
