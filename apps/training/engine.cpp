@@ -33,6 +33,20 @@ Items description_of(const Dataset& data, const std::string& name) {
   return {{name + " samples", std::to_string(data.size())}, {name + " contents (hash)", hash.hex()}};
 }
 
+// Of a flat buffer, padding included, through a small piece of host memory.
+std::string hash_of(Context& context, const TensorView& flat) {
+  std::vector<char> piece(1 << 20);
+  Hash hash;
+  for (std::int64_t begin = 0; begin < flat.bytes(); begin += static_cast<std::int64_t>(piece.size())) {
+    const std::int64_t count = std::min(static_cast<std::int64_t>(piece.size()), flat.bytes() - begin);
+    context.backend.copy_to_host(context.stream, piece.data(), static_cast<const char*>(flat.data) + begin,
+                                 count);
+    context.stream.synchronize();
+    hash.add_bytes(piece.data(), static_cast<std::size_t>(count));
+  }
+  return hash.hex();
+}
+
 std::vector<std::int64_t> bucket_caps(const Options& options, int ranks) {
   if (ranks == 1) return {kLocalBucketBytes};
   constexpr double kMiB = 1 << 20;
@@ -147,7 +161,7 @@ void Engine::refuse_single_values() const {
 // comparing them; they are sent where machines round differently.
 void Engine::equalize_weights() {
   if (communicator_.size() == 1) return;
-  const std::string mine = checksum(context_, canonical_->weights);
+  const std::string mine = hash_of(context_, store_.all_weights());
   const std::vector<std::string> all = all_gather_text(communicator_, mine);
   if (std::all_of(all.begin(), all.end(), [&](const std::string& other) { return other == all[0]; })) return;
   std::vector<float> values;

@@ -4,11 +4,10 @@
 import os
 import signal
 
-from program import ProgramTest, Running, main, run, checksums, without_times, step_lines
+from program import ProgramTest, Running, main, run, checksums, without_times, small, step_lines
 
 # Twelve steps an epoch on two ranks.
-LONG = ["--model", "resnet18", "--limit-train", "192", "--limit-test", "17", "--batch-size", "8", "--epochs", "2",
-        "--threads", "1", "--checksums"]
+LONG = [*small(samples=192), "--checksums"]
 
 
 class Interrupted(ProgramTest):

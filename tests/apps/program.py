@@ -20,9 +20,15 @@ MPI = str(ROOT / "scripts" / "mpi")
 BIN = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
 TIMEOUT = 120
 
-# Eight steps an epoch on one rank, four on two.
-SMALL = ["--model", "resnet18", "--limit-train", "64", "--limit-test", "17", "--batch-size", "8", "--epochs", "2",
-         "--threads", "1"]
+
+
+def small(model="resnet18", samples=64, batch=8, epochs=2):
+    """Options of a run of seconds: eight steps an epoch on one rank, four on two."""
+    return ["--model", model, "--limit-train", str(samples), "--limit-test", "17", "--batch-size", str(batch),
+            "--epochs", str(epochs), "--threads", "1"]
+
+
+SMALL = small()
 
 
 class Result:

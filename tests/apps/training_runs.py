@@ -5,7 +5,7 @@ import json
 import math
 import re
 
-from program import (ProgramTest, main, run, checksums, without_times, lines_of, step_lines, epoch_lines, SMALL)
+from program import (ProgramTest, main, run, checksums, without_times, lines_of, step_lines, epoch_lines, small, SMALL)
 
 
 class Lockstep(ProgramTest):
@@ -13,9 +13,7 @@ class Lockstep(ProgramTest):
         for ranks in (1, 2, 4, 8):
             with self.subTest(ranks=ranks):
                 metrics = self.path(f"m{ranks}.jsonl")
-                result = self.good(run(ranks, [*SMALL, "--batch-size", "4", "--checksums", "--metrics", metrics][:6]
-                                       + ["--batch-size", "4", "--epochs", "2", "--threads", "1", "--checksums",
-                                          "--metrics", metrics]))
+                result = self.good(run(ranks, [*small(batch=4), "--checksums", "--metrics", metrics]))
                 found = checksums(result)
                 self.assertEqual(sorted(found), [0, 1], str(result))
                 for epoch in found.values():
