@@ -9,5 +9,7 @@ using Catch::Matchers::ContainsSubstring;
 
 #include <string>
 
-inline auto ContainsSubstring(const std::string& text) { return Catch::Matchers::Contains(text); }
+inline auto ContainsSubstring(const std::string& text) {
+  return Catch::Matchers::Contains(text);
+}
 #endif
