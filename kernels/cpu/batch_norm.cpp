@@ -1,0 +1,381 @@
+// Batch norm with the residual add and ReLU in the same passes.
+//
+// Threads share the channels, so no sum crosses threads. A thread works on up to 64 channels at a time: first
+// the sums over all rows, then the elementwise pass while the rows are still in its cache. Rows are summed in
+// chunks of 32: f32 within a chunk, double across chunks, so the error does not grow with the batch.
+#include <cmath>
+
+#include "kernels/cpu/ops.h"
+#include "kernels/cpu/vec.h"
+
+namespace lockstep::cpu {
+namespace {
+
+using Index = std::int64_t;
+constexpr Index kChunk = 32;  // rows
+
+LOCKSTEP_INLINE VecDouble to_double(Vec value) {
+  return __builtin_convertvector(value, VecDouble);
+}
+
+// Calls body(first channel, vectors in the block, lanes) for blocks of 4, 2 or 1 vectors of channels in
+// [begin, end).
+template <class Body>
+LOCKSTEP_INLINE void for_blocks(Index begin, Index end, const Body& body) {
+  Index c = begin;
+  for (; c + 4 * kLanes <= end; c += 4 * kLanes) body(c, std::integral_constant<int, 4>{}, AllLanes{});
+  for (; c + 2 * kLanes <= end; c += 2 * kLanes) body(c, std::integral_constant<int, 2>{}, AllLanes{});
+  for (; c + kLanes <= end; c += kLanes) body(c, std::integral_constant<int, 1>{}, AllLanes{});
+  if (c < end) body(c, std::integral_constant<int, 1>{}, SomeLanes{end - c});
+}
+
+// The vectors of one block of channels, for example per-channel coefficients.
+template <int kVecs>
+struct Block {
+  Vec v[kVecs];
+  Vec& operator[](int i) { return v[i]; }
+  const Vec& operator[](int i) const { return v[i]; }
+};
+
+template <int kVecs, class Lanes>
+LOCKSTEP_INLINE Block<kVecs> load_block(const float* from, Lanes lanes) {
+  Block<kVecs> block;
+  for (int i = 0; i < kVecs; ++i) block[i] = load(from + i * kLanes, lanes);
+  return block;
+}
+
+// --- statistics
+// -----------------------------------------------------------------------------------------------------
+
+// Mean and sum of squared deviations of each chunk on its own (two passes, the second one in the first-level
+// cache), merged in double (Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983): a
+// large mean does not cancel anything.
+template <int kVecs, class T, class Lanes>
+LOCKSTEP_INLINE void moments(const T* x, Index rows, Index channels, Lanes lanes, double* mean,
+                             double* variance) {
+  VecDouble mean_so_far[kVecs] = {}, deviations[kVecs] = {};
+  for (Index first = 0; first < rows; first += kChunk) {
+    const Index count = std::min(kChunk, rows - first);
+    const T* chunk = x + first * channels;
+    Block<kVecs> sum = {}, center, square = {};
+    for (Index r = 0; r < count; ++r) {
+      for (int i = 0; i < kVecs; ++i) sum[i] += load(chunk + r * channels + i * kLanes, lanes);
+    }
+    const float inverse = 1.0f / static_cast<float>(count);
+    Block<kVecs> rest = {};
+    for (int i = 0; i < kVecs; ++i) center[i] = sum[i] * inverse;
+    for (Index r = 0; r < count; ++r) {
+      for (int i = 0; i < kVecs; ++i) {
+        const Vec d = load(chunk + r * channels + i * kLanes, lanes) - center[i];
+        rest[i] += d;
+        square[i] += d * d;
+      }
+    }
+    // `rest` is what rounding left out of the mean.
+    const double weight = static_cast<double>(count) / static_cast<double>(first + count);
+    const double n = static_cast<double>(count);
+    for (int i = 0; i < kVecs; ++i) {
+      const VecDouble off = to_double(rest[i]) / n;
+      const VecDouble delta = to_double(center[i]) + off - mean_so_far[i];
+      mean_so_far[i] += delta * weight;
+      deviations[i] +=
+          to_double(square[i]) - off * off * n + delta * delta * (static_cast<double>(first) * weight);
+    }
+  }
+  for (int i = 0; i < kVecs; ++i) {
+    for (Index j = 0; j < lanes.count(); ++j) {
+      mean[i * kLanes + j] = mean_so_far[i][j];
+      variance[i * kLanes + j] = deviations[i][j] / static_cast<double>(rows);
+    }
+  }
+}
+
+// --- forward
+// --------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct Forward {
+  BatchNormOptions options;
+  Index rows, channels;
+  const T* x;
+  const T* residual;
+  const float* gamma;
+  const float* beta;
+  float* running_mean;
+  float* running_var;
+  float* saved_mean;
+  float* saved_invstd;
+  T* y;
+};
+
+// y = relu?((x - mean) * scale + beta + residual?)
+template <bool kResidual, bool kRelu, int kVecs, class T, class Lanes>
+LOCKSTEP_INLINE void normalize(const Forward<T>& f, Index c, const float* mean, const float* scale,
+                               Lanes lanes) {
+  const auto m = load_block<kVecs>(mean, lanes), s = load_block<kVecs>(scale, lanes);
+  const auto b = load_block<kVecs>(f.beta + c, lanes);
+  for (Index r = 0; r < f.rows; ++r) {
+    for (int i = 0; i < kVecs; ++i) {
+      const Index at = r * f.channels + c + i * kLanes;
+      Vec value = (load(f.x + at, lanes) - m[i]) * s[i] + b[i];
+      if constexpr (kResidual) value += load(f.residual + at, lanes);
+      if constexpr (kRelu) value = relu(value);
+      store(f.y + at, value, lanes);
+    }
+  }
+}
+
+template <int kVecs, class T, class Lanes>
+LOCKSTEP_INLINE void normalize(const Forward<T>& f, Index c, const float* mean, const float* scale,
+                               Lanes lanes) {
+  if (f.residual != nullptr) {
+    if (f.options.relu) return normalize<true, true, kVecs>(f, c, mean, scale, lanes);
+    return normalize<true, false, kVecs>(f, c, mean, scale, lanes);
+  }
+  if (f.options.relu) return normalize<false, true, kVecs>(f, c, mean, scale, lanes);
+  normalize<false, false, kVecs>(f, c, mean, scale, lanes);
+}
+
+// Mean and gamma * invstd of up to 64 channels.
+struct Coefficients {
+  float mean[4 * kLanes], scale[4 * kLanes];
+};
+
+template <int kVecs, class T, class Lanes>
+LOCKSTEP_INLINE void train_block(const Forward<T>& f, Index c, Lanes lanes) {
+  double mean[kVecs * kLanes], variance[kVecs * kLanes];
+  moments<kVecs>(f.x + c, f.rows, f.channels, lanes, mean, variance);
+  Coefficients k;
+  const double rows = static_cast<double>(f.rows), momentum = static_cast<double>(f.options.momentum);
+  for (Index j = 0; j < (kVecs - 1) * kLanes + lanes.count(); ++j) {
+    const double invstd = 1.0 / std::sqrt(variance[j] + static_cast<double>(f.options.epsilon));
+    const auto moved = [&](float& running, double batch) {
+      running = static_cast<float>((1.0 - momentum) * static_cast<double>(running) + momentum * batch);
+    };
+    moved(f.running_mean[c + j], mean[j]);
+    moved(f.running_var[c + j], variance[j] * rows / (rows - 1.0));
+    f.saved_mean[c + j] = k.mean[j] = static_cast<float>(mean[j]);
+    f.saved_invstd[c + j] = static_cast<float>(invstd);
+    k.scale[j] = static_cast<float>(static_cast<double>(f.gamma[c + j]) * invstd);
+  }
+  normalize<kVecs>(f, c, k.mean, k.scale, lanes);
+}
+
+template <int kVecs, class T, class Lanes>
+LOCKSTEP_INLINE void evaluate_block(const Forward<T>& f, Index c, Lanes lanes) {
+  Coefficients k;
+  for (Index j = 0; j < (kVecs - 1) * kLanes + lanes.count(); ++j) {
+    k.mean[j] = f.running_mean[c + j];
+    k.scale[j] = f.gamma[c + j] / std::sqrt(f.running_var[c + j] + f.options.epsilon);
+  }
+  normalize<kVecs>(f, c, k.mean, k.scale, lanes);
+}
+
+// --- backward
+// -------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct Backward {
+  BatchNormOptions options;
+  bool training;
+  Index rows, channels;
+  const T* x;
+  const T* y;
+  const T* dy;
+  const float* gamma;
+  const float* mean;
+  const float* deviation;  // invstd where training, else the running variance
+  T* dx;
+  T* dresidual;
+  float* dgamma;
+  float* dbeta;
+  bool accumulate;
+};
+
+template <bool kRelu, class T, class Lanes>
+LOCKSTEP_INLINE Vec masked(const Backward<T>& b, Index at, Lanes lanes) {
+  const Vec g = load(b.dy + at, lanes);
+  if constexpr (!kRelu) return g;
+  return load(b.y + at, lanes) > 0.0f ? g : Vec{};
+}
+
+// dbeta = sum g, dgamma = sum g * (x - mean) * invstd
+template <bool kRelu, int kVecs, class T, class Lanes>
+LOCKSTEP_INLINE void gradient_sums(const Backward<T>& b, Index c, const float* invstd, Lanes lanes,
+                                   double* dbeta, double* dgamma) {
+  const auto mean = load_block<kVecs>(b.mean + c, lanes);
+  VecDouble total_g[kVecs] = {}, total_gx[kVecs] = {};
+  for (Index first = 0; first < b.rows; first += kChunk) {
+    const Index last = std::min(first + kChunk, b.rows);
+    Block<kVecs> sum_g = {}, sum_gx = {};
+    for (Index r = first; r < last; ++r) {
+      for (int i = 0; i < kVecs; ++i) {
+        const Index at = r * b.channels + c + i * kLanes;
+        const Vec g = masked<kRelu>(b, at, lanes);
+        sum_g[i] += g;
+        sum_gx[i] += g * (load(b.x + at, lanes) - mean[i]);
+      }
+    }
+    for (int i = 0; i < kVecs; ++i) {
+      total_g[i] += to_double(sum_g[i]);
+      total_gx[i] += to_double(sum_gx[i]);
+    }
+  }
+  for (int i = 0; i < kVecs; ++i) {
+    for (Index j = 0; j < lanes.count(); ++j) {
+      dbeta[i * kLanes + j] = total_g[i][j];
+      dgamma[i * kLanes + j] = total_gx[i][j] * static_cast<double>(invstd[i * kLanes + j]);
+    }
+  }
+}
+
+// dx = scale * (g - mean_g - (x - mean) * slope), where slope = invstd * dgamma / rows
+template <bool kRelu, int kVecs, class T, class Lanes>
+LOCKSTEP_INLINE void input_gradient(const Backward<T>& b, Index c, const float* scale_at,
+                                    const float* mean_g_at, const float* slope_at, Lanes lanes) {
+  const auto mean = load_block<kVecs>(b.mean + c, lanes), scale = load_block<kVecs>(scale_at, lanes);
+  const auto mean_g = load_block<kVecs>(mean_g_at, lanes), slope = load_block<kVecs>(slope_at, lanes);
+  for (Index r = 0; r < b.rows; ++r) {
+    for (int i = 0; i < kVecs; ++i) {
+      const Index at = r * b.channels + c + i * kLanes;
+      const Vec g = masked<kRelu>(b, at, lanes);
+      const Vec x = load(b.x + at, lanes);
+      if (b.dresidual != nullptr) store(b.dresidual + at, g, lanes);
+      store(b.dx + at, scale[i] * (g - mean_g[i] - (x - mean[i]) * slope[i]), lanes);
+    }
+  }
+}
+
+template <bool kRelu, int kVecs, class T, class Lanes>
+LOCKSTEP_INLINE void backward_block(const Backward<T>& b, Index c, Lanes lanes) {
+  constexpr Index kSize = kVecs * kLanes;
+  float invstd[kSize], scale[kSize], mean_g[kSize] = {}, slope[kSize] = {};
+  double dbeta[kSize], dgamma[kSize];
+  const Index size = (kVecs - 1) * kLanes + lanes.count();
+  for (Index j = 0; j < size; ++j) {
+    invstd[j] = b.training ? b.deviation[c + j] : 1.0f / std::sqrt(b.deviation[c + j] + b.options.epsilon);
+  }
+  gradient_sums<kRelu, kVecs>(b, c, invstd, lanes, dbeta, dgamma);
+  for (Index j = 0; j < size; ++j) {
+    scale[j] = b.gamma[c + j] * invstd[j];
+    if (b.training) {  // else the statistics are constants
+      mean_g[j] = static_cast<float>(dbeta[j] / static_cast<double>(b.rows));
+      slope[j] = static_cast<float>(dgamma[j] * static_cast<double>(invstd[j]) / static_cast<double>(b.rows));
+    }
+    const auto add_or_set = [&](float& to, double value) {
+      to = static_cast<float>(b.accumulate ? static_cast<double>(to) + value : value);
+    };
+    add_or_set(b.dbeta[c + j], dbeta[j]);
+    add_or_set(b.dgamma[c + j], dgamma[j]);
+  }
+  input_gradient<kRelu, kVecs>(b, c, scale, mean_g, slope, lanes);
+}
+
+// --- entry
+// ----------------------------------------------------------------------------------------------------------
+
+// Calls body for the blocks of all channels, spread over the threads.
+template <class Body>
+void for_all_blocks(const Threads& threads, Index rows, Index channels, const Body& body) {
+  threads.split(channels, kLanes, rows * channels * 4,
+                [&](Index begin, Index end) { for_blocks(begin, end, body); });
+}
+
+template <class T>
+T* optional(const TensorView& view) {
+  return view ? view.as<T>() : nullptr;
+}
+
+template <class T>
+void backward(const Threads& threads, const Backward<T>& b) {
+  for_all_blocks(threads, b.rows, b.channels, [&](Index c, auto vecs, auto lanes) {
+    if (b.options.relu) return backward_block<true, vecs()>(b, c, lanes);
+    backward_block<false, vecs()>(b, c, lanes);
+  });
+}
+
+}  // namespace
+
+void batch_norm_forward_training(Machine& machine, const BatchNormOptions& options, const TensorView& x,
+                                 const TensorView& gamma, const TensorView& beta, const TensorView& residual,
+                                 const TensorView& running_mean, const TensorView& running_var,
+                                 const TensorView& saved_mean, const TensorView& saved_invstd,
+                                 const TensorView& y) {
+  with_compute_type(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    const Index channels = gamma.numel();
+    const Forward<T> f{options,
+                       x.numel() / channels,
+                       channels,
+                       x.as<T>(),
+                       optional<T>(residual),
+                       gamma.as<float>(),
+                       beta.as<float>(),
+                       running_mean.as<float>(),
+                       running_var.as<float>(),
+                       saved_mean.as<float>(),
+                       saved_invstd.as<float>(),
+                       y.as<T>()};
+    for_all_blocks(machine.threads, f.rows, channels,
+                   [&](Index c, auto vecs, auto lanes) { train_block<vecs()>(f, c, lanes); });
+  });
+}
+
+void batch_norm_forward_evaluation(Machine& machine, const BatchNormOptions& options, const TensorView& x,
+                                   const TensorView& gamma, const TensorView& beta,
+                                   const TensorView& residual, const TensorView& running_mean,
+                                   const TensorView& running_var, const TensorView& y) {
+  with_compute_type(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    const Index channels = gamma.numel();
+    const Forward<T> f{options,
+                       x.numel() / channels,
+                       channels,
+                       x.as<T>(),
+                       optional<T>(residual),
+                       gamma.as<float>(),
+                       beta.as<float>(),
+                       running_mean.as<float>(),
+                       running_var.as<float>(),
+                       nullptr,
+                       nullptr,
+                       y.as<T>()};
+    for_all_blocks(machine.threads, f.rows, channels,
+                   [&](Index c, auto vecs, auto lanes) { evaluate_block<vecs()>(f, c, lanes); });
+  });
+}
+
+void batch_norm_backward(Machine& machine, const BatchNormOptions& options, const TensorView& x,
+                         const TensorView& y, const TensorView& dy, const TensorView& gamma,
+                         const TensorView& saved_mean, const TensorView& saved_invstd, const TensorView& dx,
+                         const TensorView& dresidual, const TensorView& dgamma, const TensorView& dbeta,
+                         GradMode parameter_mode) {
+  with_compute_type(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    const Index channels = gamma.numel();
+    backward(machine.threads,
+             Backward<T>{options, true, x.numel() / channels, channels, x.as<T>(), optional<T>(y), dy.as<T>(),
+                         gamma.as<float>(), saved_mean.as<float>(), saved_invstd.as<float>(), dx.as<T>(),
+                         optional<T>(dresidual), dgamma.as<float>(), dbeta.as<float>(),
+                         parameter_mode == GradMode::accumulate});
+  });
+}
+
+void batch_norm_backward_evaluation(Machine& machine, const BatchNormOptions& options, const TensorView& x,
+                                    const TensorView& y, const TensorView& dy, const TensorView& gamma,
+                                    const TensorView& running_mean, const TensorView& running_var,
+                                    const TensorView& dx, const TensorView& dresidual,
+                                    const TensorView& dgamma, const TensorView& dbeta,
+                                    GradMode parameter_mode) {
+  with_compute_type(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    const Index channels = gamma.numel();
+    backward(machine.threads,
+             Backward<T>{options, false, x.numel() / channels, channels, x.as<T>(), optional<T>(y),
+                         dy.as<T>(), gamma.as<float>(), running_mean.as<float>(), running_var.as<float>(),
+                         dx.as<T>(), optional<T>(dresidual), dgamma.as<float>(), dbeta.as<float>(),
+                         parameter_mode == GradMode::accumulate});
+  });
+}
+
+}  // namespace lockstep::cpu

@@ -1,0 +1,169 @@
+#include "kernels/cpu/primitives.h"
+
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "kernels/cpu/convolution_table.h"
+
+namespace lockstep::cpu {
+namespace {
+
+using Dims = dnnl::memory::dims;
+using Tag = dnnl::memory::format_tag;
+
+dnnl::memory::data_type type_of(DType type) {
+  return type == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+// The scratchpad is the caller's memory: a library that allocates inside a step pays for page faults each
+// time.
+dnnl::primitive_attr attributes() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+// Walks to the implementation of that name. Stays at the first one offered where there is none (another
+// version of oneDNN, another instruction set).
+template <class PrimitiveDesc, class Describe>
+PrimitiveDesc choose(const std::string& wanted, const Describe& describe) {
+  PrimitiveDesc desc = describe();
+  if (wanted.empty()) return desc;
+  while (wanted != desc.impl_info_str()) {
+    if (!desc.next_impl()) return describe();
+  }
+  return desc;
+}
+
+}  // namespace
+
+bool has_fast_bf16() {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (isa & wanted) == wanted;
+}
+
+Primitives::Primitives(Workspace& workspace)
+    : workspace_(workspace), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+
+template <class PrimitiveDesc>
+Primitives::Prepared Primitives::prepare(dnnl::primitive primitive, const PrimitiveDesc& desc,
+                                         const std::vector<std::pair<int, MemoryDesc>>& arguments) {
+  Prepared prepared;
+  prepared.primitive = std::move(primitive);
+  prepared.scratchpad_bytes = static_cast<std::int64_t>(desc.scratchpad_desc().get_size());
+  auto with_scratchpad = arguments;
+  with_scratchpad.emplace_back(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
+  for (const auto& [id, memory_desc] : with_scratchpad) {
+    prepared.memories.emplace_back(memory_desc, engine_, nullptr);
+    prepared.arguments.push_back({id, prepared.memories.back().get()});
+  }
+  return prepared;
+}
+
+void Primitives::run(Prepared& prepared, const std::vector<void*>& pointers) {
+  for (std::size_t i = 0; i < pointers.size(); ++i) prepared.memories[i].set_data_handle(pointers[i]);
+  prepared.memories.back().set_data_handle(workspace_.get(Area::onednn, prepared.scratchpad_bytes));
+  const dnnl_status_t status =
+      dnnl_primitive_execute(prepared.primitive.get(), stream_.get(),
+                             static_cast<int>(prepared.arguments.size()), prepared.arguments.data());
+  LOCKSTEP_CHECK(status == dnnl_success, "oneDNN returned status {}", static_cast<int>(status));
+}
+
+Primitives::Prepared Primitives::make_matmul(const MatmulShape& s) {
+  const auto desc = [](std::int64_t rows, std::int64_t columns, std::int64_t leading, bool transposed,
+                       DType type) {
+    return MemoryDesc({rows, columns}, type_of(type), transposed ? Dims{1, leading} : Dims{leading, 1});
+  };
+  const MemoryDesc a = desc(s.m, s.k, s.lda, s.transpose_a, s.input);
+  const MemoryDesc b = desc(s.k, s.n, s.ldb, s.transpose_b, s.input);
+  const MemoryDesc c = desc(s.m, s.n, s.ldc, false, s.output);
+  dnnl::primitive_attr attr = attributes();
+  if (s.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attr.set_post_ops(sum);
+  }
+  const auto description = describe_matmul(engine_, a, b, c, attr);
+  return prepare(dnnl::matmul(description), description,
+                 {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
+}
+
+void Primitives::matmul(const MatmulShape& shape, const void* a, const void* b, void* c) {
+  auto found = matmuls_.find(shape);
+  if (found == matmuls_.end()) found = matmuls_.emplace(shape, make_matmul(shape)).first;
+  run(found->second, {const_cast<void*>(a), const_cast<void*>(b), c});
+}
+
+Primitives::Prepared Primitives::make_reorder(const MemoryDesc& from, const MemoryDesc& to) {
+  const dnnl::reorder::primitive_desc desc(engine_, from, engine_, to, attributes());
+  return prepare(dnnl::reorder(desc), desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+Primitives::Convolution Primitives::make_convolution(const ConvolutionKey& key) {
+  const ConvShape s{key.n, key.h, key.w, key.c_in, key.c_out, key.kernel, key.stride, key.padding};
+  const auto type = type_of(key.type);
+  const std::string wanted = convolution_implementation(key.direction, s, key.type);
+  const bool weight_gradient = key.direction == Direction::backward_weight;
+  const MemoryDesc canonical({s.c_out, s.c_in, s.kernel, s.kernel},
+                             weight_gradient ? dnnl::memory::data_type::f32 : type, Tag::ohwi);
+  ConvolutionDesc d;
+  d.x = MemoryDesc({s.n, s.c_in, s.h, s.w}, type, Tag::nhwc);
+  d.y = MemoryDesc({s.n, s.c_out, s.out_h(), s.out_w()}, type, Tag::nhwc);
+  d.w = MemoryDesc({s.c_out, s.c_in, s.kernel, s.kernel}, type, Tag::any);
+  d.stride = {s.stride, s.stride};
+  d.padding_begin = {s.padding, s.padding};
+  d.padding_end = {(s.out_h() - 1) * s.stride + s.kernel - s.h - s.padding,
+                   (s.out_w() - 1) * s.stride + s.kernel - s.w - s.padding};
+  const dnnl::primitive_attr attr = attributes();
+
+  Convolution result;
+  MemoryDesc own;
+  if (key.direction == Direction::forward) {
+    const auto desc = choose<dnnl::convolution_forward::primitive_desc>(
+        wanted, [&] { return describe_forward(engine_, d, attr); });
+    own = desc.weights_desc();
+    result.main = prepare(dnnl::convolution_forward(desc), desc,
+                          {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_WEIGHTS, own}, {DNNL_ARG_DST, d.y}});
+  } else if (key.direction == Direction::backward_data) {
+    const auto desc = choose<dnnl::convolution_backward_data::primitive_desc>(
+        wanted, [&] { return describe_backward_data(engine_, d, attr); });
+    own = desc.weights_desc();
+    result.main = prepare(dnnl::convolution_backward_data(desc), desc,
+                          {{DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_WEIGHTS, own}, {DNNL_ARG_DIFF_SRC, d.x}});
+  } else {
+    const auto desc = choose<dnnl::convolution_backward_weights::primitive_desc>(
+        wanted, [&] { return describe_backward_weights(engine_, d, attr); });
+    own = desc.diff_weights_desc();
+    result.main = prepare(dnnl::convolution_backward_weights(desc), desc,
+                          {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_DIFF_WEIGHTS, own}});
+  }
+  result.needs_reorder = own != canonical;
+  result.main.weights_bytes = static_cast<std::int64_t>(own.get_size());
+  if (result.needs_reorder) {
+    result.reorder = weight_gradient ? make_reorder(own, canonical) : make_reorder(canonical, own);
+  }
+  return result;
+}
+
+void Primitives::convolution(Direction direction, const ConvShape& s, DType type, const void* first,
+                             const void* second, void* out) {
+  const ConvolutionKey key{direction, type, s.n, s.h, s.w, s.c_in, s.c_out, s.kernel, s.stride, s.padding};
+  auto found = convolutions_.find(key);
+  if (found == convolutions_.end()) found = convolutions_.emplace(key, make_convolution(key)).first;
+  Convolution& convolution = found->second;
+  void* in = const_cast<void*>(first);
+  void* other = const_cast<void*>(second);
+  if (!convolution.needs_reorder) return run(convolution.main, {in, other, out});
+  void* own = workspace_.get(Area::weights, convolution.main.weights_bytes);
+  if (direction == Direction::backward_weight) {
+    run(convolution.main, {in, other, own});
+    run(convolution.reorder, {own, out});
+  } else {
+    run(convolution.reorder, {other, own});
+    run(convolution.main, {in, own, out});
+  }
+}
+
+}  // namespace lockstep::cpu
