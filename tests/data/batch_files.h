@@ -14,10 +14,11 @@ constexpr std::int64_t kRecord = 3073;
 
 // Record r: label (start + r) % 10 and pixels that tell file position and record.
 inline std::string records(int count, int start = 0) {
-  std::string bytes;
+  std::string bytes(static_cast<std::size_t>(count * kRecord), ' ');
+  auto out = bytes.begin();
   for (int r = 0; r < count; ++r) {
-    bytes += static_cast<char>((start + r) % 10);
-    for (std::int64_t i = 1; i < kRecord; ++i) bytes += static_cast<char>((i * 7 + start + r) & 0xff);
+    *out++ = static_cast<char>((start + r) % 10);
+    for (std::int64_t i = 1; i < kRecord; ++i) *out++ = static_cast<char>((i * 7 + start + r) & 0xff);
   }
   return bytes;
 }

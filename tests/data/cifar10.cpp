@@ -185,3 +185,20 @@ TEST_CASE("limit takes the first samples") {
   check_error(ExitCode::usage, none, {"--limit-test 0"});
   CHECK(pair.train.size() == 33);
 }
+
+TEST_CASE("what is written is read back, and nothing is overwritten") {
+  const BatchFiles files(1, 1);
+  const DatasetPair pair = make_synthetic(5);
+  const std::string directory = files.path("new/folder");
+  const std::string folder = write_cifar10(pair, synthetic_class_names(), directory);
+  const DatasetPair copy = load_cifar10(directory);
+  CHECK(copy.train.labels == pair.train.labels);
+  CHECK((copy.train.images == pair.train.images));
+  CHECK(copy.test.labels == pair.test.labels);
+  CHECK((copy.test.images == pair.test.images));
+  CHECK(std::filesystem::exists(folder + "/batches.meta.txt"));
+  const auto again = [&] { write_cifar10(pair, synthetic_class_names(), directory); };
+  check_error(ExitCode::data, again, {folder, "exists already"});
+  const auto below_a_file = [&] { write_cifar10(pair, {}, files.path("test_batch.bin")); };
+  check_error(ExitCode::data, below_a_file, {"test_batch.bin", "Not a directory"});
+}

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t kPixels = 3072;
 
-// Softmax regression on normalised pixels, trained by minibatch SGD with momentum and a falling rate: what a
-// linear model can do.
+// Softmax regression on normalised pixels, trained by SGD with momentum and a falling rate: what a linear
+// model can do. Weights are [input][class], padded to 16 classes: one vector register a row.
 class LinearModel {
  public:
   explicit LinearModel(const Dataset& dataset) : dataset_(dataset) {}
@@ -28,7 +28,7 @@ class LinearModel {
       const auto order = torch_randperm(dataset_.size(), static_cast<std::uint64_t>(epoch));
       const float now = rate * (1.0f - static_cast<float>(epoch) / static_cast<float>(epochs));
       for (std::size_t first = 0; first + kBatch <= order.size(); first += kBatch) {
-        for (auto& row : gradient_) row.fill(0);
+        for (Row& row : gradient_) row.fill(0);
         for (std::size_t i = first; i < first + kBatch; ++i) add_gradient(order[i], 1.0f / kBatch);
         step(now);
       }
@@ -38,60 +38,57 @@ class LinearModel {
   double accuracy(const Dataset& dataset) {
     std::int64_t correct = 0;
     for (std::int64_t i = 0; i < dataset.size(); ++i) {
-      const auto scores = forward(dataset, i);
-      const auto best = std::max_element(scores.begin(), scores.end()) - scores.begin();
+      const Row scores = forward(dataset, i);
+      const auto best = std::max_element(scores.begin(), scores.begin() + 10) - scores.begin();
       correct += best == dataset.labels[static_cast<std::size_t>(i)];
     }
     return static_cast<double>(correct) / static_cast<double>(dataset.size());
   }
 
  private:
-  // The last input is 1: its weight is the bias.
-  using Row = std::array<float, kPixels + 16>;
+  using Row = std::array<float, 16>;
 
-  std::array<float, 10> forward(const Dataset& dataset, std::int64_t i) {
+  Row forward(const Dataset& dataset, std::int64_t i) {
     const std::uint8_t* pixels = dataset.images.data() + i * dataset.image_bytes();
-    input_.fill(0);
+    Row scores = bias_;
     for (std::size_t p = 0; p < kPixels; ++p) {
       const std::size_t c = p / 1024;
-      input_[p] = (static_cast<float>(pixels[p]) / 255.0f - dataset.mean[c]) / dataset.deviation[c];
-    }
-    input_[kPixels] = 1;
-    std::array<float, 10> scores{};
-    for (std::size_t k = 0; k < 10; ++k) {
-      std::array<float, 16> sums{};
-      for (std::size_t p = 0; p < input_.size(); p += 16) {
-        for (std::size_t j = 0; j < 16; ++j) sums[j] += weights_[k][p + j] * input_[p + j];
-      }
-      for (const float sum : sums) scores[k] += sum;
+      const float x = (static_cast<float>(pixels[p]) / 255.0f - dataset.mean[c]) / dataset.deviation[c];
+      input_[p] = x;
+      for (std::size_t k = 0; k < 16; ++k) scores[k] += x * weights_[p][k];
     }
     return scores;
   }
 
   void add_gradient(std::int64_t i, float scale) {
-    auto p = forward(dataset_, i);
-    const float largest = *std::max_element(p.begin(), p.end());
+    Row slope = forward(dataset_, i);
+    const float largest = *std::max_element(slope.begin(), slope.begin() + 10);
     float sum = 0;
-    for (float& value : p) sum += value = std::exp(value - largest);
-    for (std::size_t k = 0; k < 10; ++k) {
-      const bool is_label = dataset_.labels[static_cast<std::size_t>(i)] == static_cast<int>(k);
-      const float factor = scale * (p[k] / sum - (is_label ? 1.0f : 0.0f));
-      for (std::size_t j = 0; j < input_.size(); ++j) gradient_[k][j] += factor * input_[j];
+    for (std::size_t k = 0; k < 10; ++k) sum += slope[k] = std::exp(slope[k] - largest);
+    for (float& value : slope) value *= scale / sum;
+    slope[static_cast<std::size_t>(dataset_.labels[static_cast<std::size_t>(i)])] -= scale;
+    std::fill(slope.begin() + 10, slope.end(), 0.0f);
+    for (std::size_t p = 0; p < kPixels; ++p) {
+      for (std::size_t k = 0; k < 16; ++k) gradient_[p][k] += input_[p] * slope[k];
     }
+    for (std::size_t k = 0; k < 16; ++k) bias_gradient_[k] += slope[k];
   }
 
   void step(float rate) {
-    for (std::size_t k = 0; k < 10; ++k) {
-      for (std::size_t j = 0; j < input_.size(); ++j) {
-        momentum_[k][j] = 0.9f * momentum_[k][j] + gradient_[k][j];
-        weights_[k][j] -= rate * momentum_[k][j];
+    for (std::size_t p = 0; p < kPixels; ++p) {
+      for (std::size_t k = 0; k < 16; ++k) {
+        momentum_[p][k] = 0.9f * momentum_[p][k] + gradient_[p][k];
+        weights_[p][k] -= rate * momentum_[p][k];
       }
     }
+    for (std::size_t k = 0; k < 16; ++k) bias_[k] -= rate * bias_gradient_[k];
+    bias_gradient_.fill(0);
   }
 
   const Dataset& dataset_;
-  Row input_{};
-  std::array<Row, 10> weights_{}, gradient_{}, momentum_{};
+  std::array<float, kPixels> input_{};
+  std::vector<Row> weights_ = std::vector<Row>(kPixels), gradient_ = weights_, momentum_ = weights_;
+  Row bias_{}, bias_gradient_{};
 };
 
 std::uint64_t checksum(const Dataset& dataset) {
@@ -109,8 +106,8 @@ TEST_CASE("the synthetic set is a pure function of the seed") {
   CHECK(checksum(pair.train) != checksum(make_synthetic(1).train));
   CHECK(checksum(pair.train) != checksum(make_synthetic(std::uint64_t{1} << 32).train));
   // On every machine and with every compiler.
-  CHECK(checksum(pair.train) == 0);
-  CHECK(checksum(pair.test) == 0);
+  CHECK(checksum(pair.train) == 0xce319d1be0fb1955u);
+  CHECK(checksum(pair.test) == 0x03b9cc83911bc7bfu);
 }
 
 TEST_CASE("the synthetic set has the promised form") {
@@ -142,8 +139,8 @@ TEST_CASE("the constants of normalisation are those of the pictures") {
     }
     const double count = static_cast<double>(train.size()) * 1024;
     const double mean = sum / count;
-    CHECK(train.mean[c] == Approx(mean).margin(0.01));
-    CHECK(train.deviation[c] == Approx(std::sqrt(squares / count - mean * mean)).margin(0.01));
+    CHECK(train.mean[c] == Approx(mean).margin(0.005));
+    CHECK(train.deviation[c] == Approx(std::sqrt(squares / count - mean * mean)).margin(0.005));
   }
 }
 
