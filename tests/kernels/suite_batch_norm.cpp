@@ -71,7 +71,7 @@ Tolerance forward_tolerance(double largest_x, double largest_invstd) {
   return {kUnit * (64 + 4 * largest_x * largest_invstd), 4 * kUnit};
 }
 
-enum class Overlap { none, with_x, with_second };  // second: residual forward, dresidual with dy backward
+enum class Overlap { none, with_x, with_second };  // of y; second: with the residual
 
 void forward_training(Twins& twins, const Case& c, DType type, bool relu, bool residual, Overlap overlap) {
   INFO("training forward, relu " << relu << ", residual " << residual << ", overlap "
@@ -116,66 +116,101 @@ void forward_evaluation(Twins& twins, const Case& c, DType type, bool relu, bool
   CHECK(compare(v.running_var.expected(), v.running_var.actual(), kExact) == "");
 }
 
-// Both backward ops on the same saved statistics and the same y, computed by the reference, so that only this
-// op's own errors are compared.
-void backward(Twins& twins, const Case& c, DType type, bool relu, bool with_residual, bool evaluation,
-              Overlap overlap) {
-  INFO("backward, relu " << relu << ", residual " << with_residual << ", evaluation " << evaluation
-                         << ", overlap " << static_cast<int>(overlap));
+// What a backward op takes besides dy, computed by the reference alone and the same on both sides, so that
+// only the backward op's own errors are compared.
+struct BackwardInputs {
+  BatchNormOptions options;
+  bool evaluation;
+  Values x;
+  double largest_invstd;
+  Pair gamma, mean, spread, y;  // spread: saved_invstd, or in evaluation running_var
+};
+
+BackwardInputs backward_inputs(Twins& twins, const Case& c, DType type, bool relu, bool evaluation) {
   const BatchNormOptions options{.epsilon = 1e-5f, .momentum = 0.1f, .relu = relu};
   const std::int64_t channels = channels_of(c.shape);
-  const Layout layout = layout_of(c.shape);
+  const auto vector = [&](const Values& values) {
+    return twins.values(DType::f32, Layout::flat, {channels}, values);
+  };
   Channels v(twins, channels);
-  const Pair first_x = input(twins, type, c);
-  const Values x_values = first_x.expected();
-  const Pair first_y = twins.poisoned(type, layout, c.shape);
+  const Pair x = input(twins, type, c), y = twins.poisoned(type, layout_of(c.shape), c.shape);
   twins.run([&](Backend& b, Stream& stream, int i) {
-    b.batch_norm_forward_training(stream, options, first_x[i], v.gamma[i], v.beta[i], {}, v.running_mean[i],
-                                  v.running_var[i], v.saved_mean[i], v.saved_invstd[i], first_y[i]);
+    b.batch_norm_forward_training(stream, options, x[i], v.gamma[i], v.beta[i], {}, v.running_mean[i],
+                                  v.running_var[i], v.saved_mean[i], v.saved_invstd[i], y[i]);
   });
-  const Values variance_values = test::uniform(channels, 0.25, 4, 7);
-  const Pair mean = twins.values(DType::f32, Layout::flat, {channels}, v.saved_mean.expected());
-  const Pair spread = twins.values(DType::f32, Layout::flat, {channels},
-                                   evaluation ? variance_values : v.saved_invstd.expected());
-  const Pair y = twins.values(type, layout, c.shape, first_y.expected());
+  const Values invstd = v.saved_invstd.expected();
+  return {options,
+          evaluation,
+          x.expected(),
+          evaluation ? 2.0 : largest(invstd),
+          vector(v.gamma.expected()),
+          vector(v.saved_mean.expected()),
+          vector(evaluation ? test::uniform(channels, 0.25, 4, 7) : invstd),
+          twins.values(type, layout_of(c.shape), c.shape, y.expected())};
+}
 
-  for (const GradMode mode : {GradMode::overwrite, GradMode::accumulate}) {
-    const bool add = mode == GradMode::accumulate;
-    const Pair x = twins.values(type, layout, c.shape, x_values);
-    const Pair dy = twins.uniform(type, layout, c.shape);
-    const Pair separate_dx = twins.poisoned(type, layout, c.shape);
-    const Pair separate_dresidual = twins.poisoned(type, layout, c.shape);
-    const bool dresidual_is_dy = with_residual && overlap == Overlap::with_second;
-    const Pair& dx = overlap == Overlap::with_x                            ? x
-                     : (overlap == Overlap::with_second && !with_residual) ? dy
-                                                                           : separate_dx;
-    const Pair& dresidual = dresidual_is_dy ? dy : separate_dresidual;
-    const Pair dgamma = add ? twins.uniform(DType::f32, Layout::flat, {channels})
-                            : twins.poisoned(DType::f32, Layout::flat, {channels});
-    const Pair dbeta = add ? twins.uniform(DType::f32, Layout::flat, {channels})
-                           : twins.poisoned(DType::f32, Layout::flat, {channels});
-    twins.run([&](Backend& b, Stream& stream, int i) {
-      const TensorView dr = with_residual ? (i == 0 ? separate_dresidual : dresidual)[i] : TensorView{};
-      const TensorView output = relu ? y[i] : TensorView{};
-      const TensorView& to = (i == 0 ? separate_dx : dx)[i];
-      if (evaluation) {
-        b.batch_norm_backward_evaluation(stream, options, x[i], output, dy[i], v.gamma[i], mean[i], spread[i],
-                                         to, dr, dgamma[i], dbeta[i], mode);
-      } else {
-        b.batch_norm_backward(stream, options, x[i], output, dy[i], v.gamma[i], mean[i], spread[i], to, dr,
-                              dgamma[i], dbeta[i], mode);
+// Which tensors are one in the tested call. The reference's never are.
+struct BackwardOverlap {
+  bool dx_is_x, dx_is_dy, dresidual_is_dy;
+};
+
+constexpr BackwardOverlap kBackwardOverlaps[] = {{false, false, false},
+                                                 {true, false, false},
+                                                 {false, true, false},
+                                                 {false, false, true},
+                                                 {true, false, true}};
+
+void backward(Twins& twins, const Case& c, DType type, const BackwardInputs& in, bool with_residual,
+              const BackwardOverlap& overlap, GradMode mode) {
+  INFO("backward, relu " << in.options.relu << ", residual " << with_residual << ", evaluation "
+                         << in.evaluation << ", dx is x " << overlap.dx_is_x << ", dx is dy "
+                         << overlap.dx_is_dy << ", dresidual is dy " << overlap.dresidual_is_dy);
+  const Layout layout = layout_of(c.shape);
+  const auto parameter = [&] {
+    const Shape shape{channels_of(c.shape)};
+    return mode == GradMode::accumulate ? twins.uniform(DType::f32, Layout::flat, shape)
+                                        : twins.poisoned(DType::f32, Layout::flat, shape);
+  };
+  const Pair x = twins.values(type, layout, c.shape, in.x), dy = twins.uniform(type, layout, c.shape);
+  const Pair separate_dx = twins.poisoned(type, layout, c.shape);
+  const Pair separate_dresidual = twins.poisoned(type, layout, c.shape);
+  const Pair& dx = overlap.dx_is_x ? x : overlap.dx_is_dy ? dy : separate_dx;
+  const Pair& dresidual = overlap.dresidual_is_dy ? dy : separate_dresidual;
+  const Pair dgamma = parameter(), dbeta = parameter();
+  twins.run([&](Backend& b, Stream& stream, int i) {
+    const TensorView dr = with_residual ? (i == 0 ? separate_dresidual : dresidual)[i] : TensorView{};
+    const TensorView y = in.options.relu ? in.y[i] : TensorView{};
+    const TensorView& to = (i == 0 ? separate_dx : dx)[i];
+    if (in.evaluation) {
+      b.batch_norm_backward_evaluation(stream, in.options, x[i], y, dy[i], in.gamma[i], in.mean[i],
+                                       in.spread[i], to, dr, dgamma[i], dbeta[i], mode);
+    } else {
+      b.batch_norm_backward(stream, in.options, x[i], y, dy[i], in.gamma[i], in.mean[i], in.spread[i], to, dr,
+                            dgamma[i], dbeta[i], mode);
+    }
+  });
+  // dbeta sums rows values below 1, dgamma rows values below |xhat| < 4 (8 where evaluation divides by
+  // another deviation). dx = gamma * invstd * (three terms up to 1 + 1 + 16), the last two from those sums.
+  const double rows = static_cast<double>(rows_of(c.shape));
+  const double far = in.evaluation ? 8 : 4;
+  const Tolerance gradient{kUnit * 2 * in.largest_invstd * (32 + 4 * far * far), 8 * kUnit};
+  CHECK(compare(separate_dx.expected(), dx.actual(), rounded(type, gradient)) == "");
+  check_equal("dbeta", dbeta, {kUnit * (8 + rows), 2 * kUnit});
+  check_equal("dgamma", dgamma, {kUnit * (8 + rows) * far, 4 * kUnit});
+  if (with_residual) CHECK(compare(separate_dresidual.expected(), dresidual.actual(), kExact) == "");
+}
+
+void backward_cases(Twins& twins, const Case& c, DType type, bool relu) {
+  for (const bool evaluation : {false, true}) {
+    const BackwardInputs in = backward_inputs(twins, c, type, relu, evaluation);
+    for (const bool residual : {false, true}) {
+      for (const BackwardOverlap& overlap : kBackwardOverlaps) {
+        if (overlap.dresidual_is_dy && !residual) continue;
+        for (const GradMode mode : {GradMode::overwrite, GradMode::accumulate}) {
+          backward(twins, c, type, in, residual, overlap, mode);
+        }
       }
-    });
-    // dbeta sums rows values below 1, dgamma rows values below |xhat| < 4 (8 where evaluation divides by
-    // another deviation). dx = gamma * invstd * (three terms up to 1 + 1 + 16), the last two from those sums.
-    const double rows = static_cast<double>(rows_of(c.shape));
-    const double invstd = evaluation ? 2.0 : largest(v.saved_invstd.expected());
-    const double far = evaluation ? 8 : 4;
-    const Tolerance gradient{kUnit * 2 * invstd * (32 + 4 * far * far), 8 * kUnit};
-    CHECK(compare(separate_dx.expected(), dx.actual(), rounded(type, gradient)) == "");
-    check_equal("dbeta", dbeta, {kUnit * (8 + rows), 2 * kUnit});
-    check_equal("dgamma", dgamma, {kUnit * (8 + rows) * far, 4 * kUnit});
-    if (with_residual) CHECK(compare(separate_dresidual.expected(), dresidual.actual(), kExact) == "");
+    }
   }
 }
 
@@ -193,11 +228,8 @@ void batch_norm(Backend& tested) {
             forward_training(twins, c, type, relu, residual, overlap);
             forward_evaluation(twins, c, type, relu, residual, overlap);
           }
-          for (const Overlap overlap : {Overlap::none, Overlap::with_x, Overlap::with_second}) {
-            backward(twins, c, type, relu, residual, false, overlap);
-            backward(twins, c, type, relu, residual, true, overlap);
-          }
         }
+        backward_cases(twins, c, type, relu);
       }
     }
   }
