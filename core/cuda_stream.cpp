@@ -102,7 +102,7 @@ CudaStream::~CudaStream() = default;
 void CudaStream::submit(std::function<void()> task) {
   auto queued = std::make_unique<HostTask>(HostTask{std::move(task), impl_->failure});
   CUDA_CHECK(cudaLaunchHostFunc(impl_->stream, run_host_task, queued.get()));
-  queued.release();  // run_host_task owns it now
+  static_cast<void>(queued.release());  // run_host_task owns it now
 }
 
 Event CudaStream::record() {
