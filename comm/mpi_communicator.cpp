@@ -32,6 +32,9 @@ MPI_Op mpi_op(ReduceOp op) {
   return op == ReduceOp::max ? MPI_MAX : MPI_SUM;
 }
 
+// The result has the same bits on every rank: MPI's algorithms compute each element on one rank and
+// distribute it, or compute it on all ranks as the same tree of commutative sums. tests/comm/mpi holds every
+// count to that.
 template <class T>
 void all_reduce_in_pieces(MPI_Comm comm, MPI_Datatype type, T* data, std::int64_t count, ReduceOp op,
                           int ranks) {
@@ -56,6 +59,8 @@ MpiCommunicator::MpiCommunicator(MPI_Comm comm, Allocator& allocator, Watchdog& 
   MPI_CHECK(MPI_Comm_size(comm_, &size_));
 }
 
+// The guard is the first thing that a task makes: the deadline covers the wait for the peers, not the wait
+// for a turn.
 void MpiCommunicator::submit(const std::string& what, std::function<void()> body) {
   worker_.submit([this, what, run = std::move(body)] {
     const Watchdog::Guard guard(watchdog_, what);
@@ -64,6 +69,7 @@ void MpiCommunicator::submit(const std::string& what, std::function<void()> body
   });
 }
 
+// A collective of the host is one more task of the same queue, so all ranks see one order of collectives.
 void MpiCommunicator::submit_and_wait(const std::string& what, std::function<void()> body) {
   submit(what, std::move(body));
   worker_.synchronize();

@@ -29,6 +29,8 @@ Reducer::Reducer(Communicator& communicator, Stream& compute, std::vector<Bucket
       pending_(buckets_.size(), 0),
       ready_(names_.size(), 0),
       reduced_(buckets_.size()) {
+  // The buckets must hold every parameter once, in order: a parameter outside would silently stay local to
+  // its rank.
   int parameter = 0;
   for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
     const Bucket& bucket = buckets_[at(b)];
@@ -54,6 +56,7 @@ Reducer::~Reducer() {
   }
 }
 
+// Counts are set anew for each step, so that an error in one step cannot shift the launches of the next.
 void Reducer::begin(bool synchronize) {
   LOCKSTEP_CHECK(!active_, "begin() before finish() of the step before");
   active_ = true;
@@ -67,8 +70,11 @@ void Reducer::begin(bool synchronize) {
 void Reducer::on_gradients_ready(int first, int last) {
   LOCKSTEP_CHECK(0 <= first && first <= last && last < static_cast<int>(names_.size()),
                  "parameters {} to {} of {} are ready", first, last, names_.size());
+  // A callback outside begin() and finish() would touch counters of another step.
   LOCKSTEP_CHECK(active_, "the gradient of {} is ready, but begin() was not called", names_[at(first)]);
   if (!synchronize_) return;
+  // Ready twice means a layer that was run twice, or listed twice: its bucket would be launched with half a
+  // gradient.
   for (int p = first; p <= last; ++p) {
     LOCKSTEP_CHECK(!ready_[at(p)], "the gradient of {} is ready for the second time in one backward pass",
                    names_[at(p)]);
@@ -92,6 +98,8 @@ void Reducer::launch(int b) {
   Stream& comm = communicator_.stream();
   comm.wait(compute_.record());
 
+  // The spans are tasks of the comm stream too, so they time the collective and not the wait for its turn.
+
   Tracer* tracer = options_.tracer;
   auto begin = std::make_shared<std::int64_t>(0);
   if (tracer) comm.submit([tracer, begin] { *begin = tracer->now(); });
@@ -101,6 +109,7 @@ void Reducer::launch(int b) {
         [tracer, begin, label = labels_[at(b)]] { tracer->add(label, "comm", *begin, tracer->now()); });
   }
 
+  // Whoever needs this bucket alone, as an optimiser that works bucket by bucket, waits for this event.
   reduced_[at(b)] = comm.record();
   launch_order_.push_back(b);
 }
@@ -108,11 +117,14 @@ void Reducer::launch(int b) {
 void Reducer::finish() {
   LOCKSTEP_CHECK(active_, "finish() without begin()");
   if (synchronize_) {
+    // The other ranks would wait for this bucket until the watchdog ends them: better to say what is missing.
     std::string missing;
     for (std::size_t p = 0; p < names_.size(); ++p) {
       if (!ready_[p]) missing += (missing.empty() ? "" : ", ") + names_[p];
     }
     LOCKSTEP_CHECK(missing.empty(), "backward ended without a gradient for: {}", missing);
+    // With overlap all are under way; without, this launches them all, in the same order: hence the same
+    // bits.
     launch_full_buckets();
     // The comm stream is first-in first-out: past the last bucket all are averaged.
     if (!buckets_.empty()) compute_.wait(reduced_.back());

@@ -34,6 +34,7 @@ Items decode(const std::string& text) {
   return items;
 }
 
+// One sentence for the first item that differs: in its value, in its name, or in being there at all.
 std::string first_difference(const std::string& what, const Items& ours, const Items& theirs, int rank) {
   const std::size_t common = std::min(ours.size(), theirs.size());
   for (std::size_t i = 0; i < common; ++i) {

@@ -32,13 +32,15 @@ struct Queue {
 
 // Runs one task and returns what it threw. The closure is destroyed here, before anybody who waits for the
 // task goes on: what it holds is released by then.
-std::exception_ptr run_task(std::function<void()> task) {
+std::exception_ptr run_task(std::function<void()>& task) {
+  std::exception_ptr thrown;
   try {
     task();
-    return nullptr;
   } catch (...) {
-    return std::current_exception();
+    thrown = std::current_exception();
   }
+  task = nullptr;
+  return thrown;
 }
 
 void Queue::run() {
@@ -50,13 +52,8 @@ void Queue::run() {
     tasks.pop_front();
     const bool dropped = error != nullptr;
     lock.unlock();
-    std::exception_ptr thrown;
-    if (dropped) {
-      task = nullptr;
-    } else {
-      thrown = run_task(std::move(task));
-      task = nullptr;
-    }
+    const std::exception_ptr thrown = dropped ? nullptr : run_task(task);
+    task = nullptr;
     lock.lock();
     ++done;
     if (thrown) {

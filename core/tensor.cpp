@@ -55,6 +55,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   return *this;
 }
 
+// A buffer that was moved from holds nothing, so that memory is freed once.
 Buffer::~Buffer() {
   release();
 }

@@ -14,6 +14,7 @@
 namespace lockstep {
 namespace {
 
+// A JSON string. Names of spans come from parameters and files, so any byte may be in them.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -70,6 +71,7 @@ void Tracer::write(const std::string& path) const {
         static_cast<double>(record.begin) / 1e3, static_cast<double>(record.end - record.begin) / 1e3);
   }
   text += "\n]}\n";
+  // A short write, a full disk at fclose: each is an error, since half a JSON file cannot be read.
   std::FILE* file = std::fopen(path.c_str(), "w");
   bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const int reason = errno;

@@ -17,7 +17,7 @@ namespace {
 // Sets variables of the environment for one scope; nullptr removes one.
 class Environment {
  public:
-  explicit Environment(std::vector<std::pair<std::string, const char*>> values) {
+  explicit Environment(const std::vector<std::pair<std::string, const char*>>& values) {
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
                              "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) {
       const char* before = std::getenv(name);

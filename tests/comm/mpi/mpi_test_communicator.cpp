@@ -105,7 +105,7 @@ TEST_CASE("all_reduce_host: sums and maxima of doubles, infinity included") {
   const int rank = communicator.rank(), ranks = communicator.size();
   std::vector<double> data{static_cast<double>(rank), 1.0, 0x1p40 + rank};
   communicator.all_reduce_host(data.data(), 3, ReduceOp::sum, "test");
-  const double triangle = ranks * (ranks - 1) / 2;
+  const double triangle = 0.5 * ranks * (ranks - 1);
   CHECK(data == std::vector<double>{triangle, static_cast<double>(ranks), 0x1p40 * ranks + triangle});
   double flag = rank == ranks - 1 ? std::numeric_limits<double>::infinity() : 0.0;
   communicator.all_reduce_host(&flag, 1, ReduceOp::max, "test");
