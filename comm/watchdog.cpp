@@ -29,17 +29,19 @@ void Watchdog::watch() {
   using namespace std::chrono_literals;
   const auto period = std::clamp<std::chrono::milliseconds>(timeout_ / 20, 10ms, 1000ms);
   std::unique_lock lock(mutex_);
+  auto last_look = std::chrono::steady_clock::now();
   while (!stop_signal_.wait_for(lock, period, [this] { return stop_; })) {
+    // A look that comes much too late means that this process was stopped, and so were its peers.
     const auto now = std::chrono::steady_clock::now();
-    if (operation_ == nullptr || now - begin_ < timeout_) continue;
+    waited_ += std::min<std::chrono::steady_clock::duration>(now - last_look, 2 * period);
+    last_look = now;
+    if (operation_ == nullptr || waited_ < timeout_) continue;
     std::array<char, 256> host{};
     gethostname(host.data(), host.size() - 1);
-    on_expiry_(
-        fmt::format("rank {} on {}: {} has waited {} s for the other ranks. One of them has died, hangs, or "
-                    "took another path: "
-                    "look at the first error above. If a rank may really need longer, raise --timeout.",
-                    rank_, host.data(), *operation_,
-                    std::chrono::duration_cast<std::chrono::seconds>(now - begin_).count()));
+    on_expiry_(fmt::format(
+        "rank {} on {}: {} has waited {} s for the other ranks. One of them has died, hangs, or took another "
+        "path: look at the first error above. If a rank may really need longer, raise --timeout.",
+        rank_, host.data(), *operation_, std::chrono::duration_cast<std::chrono::seconds>(waited_).count()));
     return;
   }
 }
@@ -47,7 +49,7 @@ void Watchdog::watch() {
 Watchdog::Guard::Guard(Watchdog& watchdog, const std::string& operation) : watchdog_(watchdog) {
   const std::lock_guard lock(watchdog_.mutex_);
   watchdog_.operation_ = &operation;
-  watchdog_.begin_ = std::chrono::steady_clock::now();
+  watchdog_.waited_ = {};
 }
 
 Watchdog::Guard::~Guard() {

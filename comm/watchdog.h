@@ -1,7 +1,8 @@
 // A deadline for everything that waits for other ranks. A collective never returns when a peer is gone or
 // took another path; the watchdog turns that silence into a message and an exit code.
 //
-// It looks at the clock about once a second from a thread of its own: an operation only notes when it began.
+// It looks about once a second, from a thread of its own: an operation only notes that it is under way. Time
+// in which the whole process was stopped (Ctrl-Z, a suspended machine) does not count.
 #pragma once
 
 #include <chrono>
@@ -41,8 +42,8 @@ class Watchdog {
   std::function<void(const std::string&)> on_expiry_;
   std::mutex mutex_;
   std::condition_variable stop_signal_;
-  const std::string* operation_ = nullptr;  // owned by the caller of the Guard; null: nothing waits
-  std::chrono::steady_clock::time_point begin_;
+  const std::string* operation_ = nullptr;        // owned by the caller of the Guard; null: nothing waits
+  std::chrono::steady_clock::duration waited_{};  // by the operation
   bool stop_ = false;
   std::thread thread_;  // last: it uses all of the above
 };

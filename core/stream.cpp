@@ -30,17 +30,14 @@ struct Queue {
   void run();
 };
 
-// Runs one task and returns what it threw. The closure is destroyed here, before anybody who waits for the
-// task goes on: what it holds is released by then.
-std::exception_ptr run_task(std::function<void()>& task) {
-  std::exception_ptr thrown;
+// Runs one task and returns what it threw.
+std::exception_ptr run_task(const std::function<void()>& task) {
   try {
     task();
+    return nullptr;
   } catch (...) {
-    thrown = std::current_exception();
+    return std::current_exception();
   }
-  task = nullptr;
-  return thrown;
 }
 
 void Queue::run() {
@@ -53,6 +50,7 @@ void Queue::run() {
     const bool dropped = error != nullptr;
     lock.unlock();
     const std::exception_ptr thrown = dropped ? nullptr : run_task(task);
+    // Before anybody who waits for the task goes on: what its closure holds is released by then.
     task = nullptr;
     lock.lock();
     ++done;
