@@ -1,6 +1,7 @@
 #include "apps/training/signals.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace lockstep {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 volatile std::sig_atomic_t arrived_signal = 0;
 
 void on_signal(int number) {
-  arrived_signal = number;
+  arrived_signal = number == SIGUSR1 ? SIGINT : number == SIGUSR2 ? SIGTERM : number;
 }
 
 void install(int number, void (*handler)(int), int flags) {
@@ -25,12 +26,11 @@ StopSignals::StopSignals() {
   arrived_signal = 0;
   install(SIGINT, on_signal, SA_RESTART | static_cast<int>(SA_RESETHAND));
   // A launcher repeats SIGTERM while it waits: it must not end the process in the middle of its checkpoint.
-  install(SIGTERM, on_signal, SA_RESTART);
+  for (const int number : {SIGTERM, SIGUSR1, SIGUSR2}) install(number, on_signal, SA_RESTART);
 }
 
 StopSignals::~StopSignals() {
-  install(SIGINT, SIG_DFL, 0);
-  install(SIGTERM, SIG_DFL, 0);
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) install(number, SIG_DFL, 0);
 }
 
 int StopSignals::arrived() const {

@@ -1,4 +1,6 @@
 // SIGINT and SIGTERM as a request to stop after the current step. A second SIGINT ends the process at once.
+// SIGUSR1 and SIGUSR2 mean the same two: launchers pass them on where they answer the others by killing
+// (scripts/mpi).
 #pragma once
 
 namespace lockstep {
@@ -11,7 +13,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  int arrived() const;  // SIGINT, SIGTERM, or 0
+  int arrived() const;  // SIGINT or SIGTERM, 0: none
 };
 
 }  // namespace lockstep

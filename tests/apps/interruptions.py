@@ -33,14 +33,14 @@ class Interrupted(ProgramTest):
         self.assertEqual(without_times(self.metrics), expected)
         self.assertEqual(checksums(result)[1], sums)
 
-    def stop_by(self, number, code):
+    def stop_by(self, number, code, whom):
         expected, sums = self.uninterrupted()
         job = Running(2, [*self.line, "--checkpoint-interval", "100"])
         job.wait_for_steps(self.metrics, 5)
-        os.kill(job.programs()[-1], number)  # one rank only: all agree
+        os.kill(whom(job), number)
         result = job.finish()
         self.assertEqual(result.code, code, str(result))
-        self.assertIn("stopped by", result.out)
+        self.assertIn(f"stopped by {number.name}", result.out)
         steps = len(step_lines(self.metrics))
         self.assertEqual([f.name for f in self.directory.glob("*.ckpt")], [f"step-{steps:08}.ckpt"])
         self.assertLess(steps, 24)
@@ -48,11 +48,17 @@ class Interrupted(ProgramTest):
         self.assertEqual(without_times(self.metrics), expected)
         self.assertEqual(checksums(result)[1], sums)
 
-    def test_sigint(self):
-        self.stop_by(signal.SIGINT, 130)
+    def test_sigint_at_one_rank(self):
+        self.stop_by(signal.SIGINT, 130, lambda job: job.programs()[-1])
 
-    def test_sigterm(self):
-        self.stop_by(signal.SIGTERM, 143)
+    def test_sigterm_at_one_rank(self):
+        self.stop_by(signal.SIGTERM, 143, lambda job: job.programs()[0])
+
+    def test_sigint_at_the_launcher(self):
+        self.stop_by(signal.SIGINT, 130, lambda job: job.process.pid)
+
+    def test_sigterm_at_the_launcher(self):
+        self.stop_by(signal.SIGTERM, 143, lambda job: job.process.pid)
 
     def test_one_process(self):
         job = Running(0, self.line)

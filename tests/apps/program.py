@@ -69,20 +69,21 @@ class Running:
         self.process = subprocess.Popen([str(part) for part in command(ranks, arguments)], text=True,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def programs(self):
-        """The process ids of the ranks."""
-        found, queue = [], [self.process.pid]
+    def tree(self):
+        """{process id: name} of the job, launcher included."""
+        found, queue = {}, [self.process.pid]
         while queue:
             pid = queue.pop()
             try:
-                name = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
-                children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+                found[pid] = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+                queue += [int(c) for c in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
             except OSError:
                 continue
-            if name == "resnet_train":
-                found.append(pid)
-            queue += [int(child) for child in children]
-        return sorted(found)
+        return found
+
+    def programs(self):
+        """The process ids of the ranks."""
+        return sorted(pid for pid, name in self.tree().items() if name == "resnet_train")
 
     def wait_for_steps(self, metrics, steps):
         """Until the metrics file has that many step lines."""
@@ -98,7 +99,7 @@ class Running:
 
     def kill(self):
         """kill -9 of the whole job, launcher included."""
-        for pid in [*self.programs(), self.process.pid]:
+        for pid in self.tree():
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
