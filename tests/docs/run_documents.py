@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs every command printed in a document, and checks that the documents' links lead somewhere.
 
-usage: run_documents.py ROOT [DOCUMENT...]        default: every *.md of the tree
+usage: run_documents.py ROOT PRESET [DOCUMENT...]        default: every *.md of the tree
+
+Where a document says build/release or --preset release, PRESET is what is run: the one that the tests have built.
 
 Each ```bash block is run by `bash -euo pipefail` with ROOT as working directory; $SCRATCH names a folder that is
 removed at the end. Output goes into ```text blocks, which are not run; a block without a language is an error. A
@@ -26,6 +28,7 @@ import time
 IGNORED = {".git", "build", ".venv", "runs", "__pycache__"}
 MARKER = re.compile(r"<!--\s*test:\s*(with|replace|covered by)\s+(.*?)\s*-->")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+COMMAND = re.compile(r"(\$ )?(scripts/|build/|bench/|tests/|cmake |ctest |mpirun )")
 TIMEOUT_SECONDS = 600
 
 
@@ -70,7 +73,7 @@ def covered(root, command, name):
     return "" if word in file.read_text() else f"{name} does not run {word}"
 
 
-def run(root, scratch, block):
+def run(root, preset, scratch, block):
     """Yields one (what, error) for each thing that was checked; error is empty where all is well."""
     commands = block.commands()
     parsed = subprocess.run(["bash", "-n"], input="\n".join(block.lines), capture_output=True, text=True)
@@ -89,7 +92,7 @@ def run(root, scratch, block):
             for command in commands:
                 yield command, covered(root, command, argument)
             return
-    script = "\n".join(commands)
+    script = re.sub(r"(build/|--preset )release\b", rf"\g<1>{preset}", "\n".join(commands))
     started = time.monotonic()
     try:
         done = subprocess.run(
@@ -112,10 +115,10 @@ def check_links(root, document, text):
 
 
 def main():
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
-    root = pathlib.Path(sys.argv[1]).resolve()
-    documents = [pathlib.Path(name) for name in sys.argv[2:]]
+    root, preset = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    documents = [pathlib.Path(name) for name in sys.argv[3:]]
     if not documents:
         found = (path.relative_to(root) for path in root.rglob("*.md"))
         documents = sorted(path for path in found if not IGNORED.intersection(path.parts))
@@ -128,8 +131,10 @@ def main():
                 where = f"{document}:{block.line}"
                 if block.language in ("", "never closed"):
                     checks.append((where, "block", "says no language (bash is run, text is not), or is never closed"))
+                elif block.language != "bash" and block.lines and COMMAND.match(block.lines[0]):
+                    checks.append((where, "block", "begins with a command: call it bash, so that it is run"))
                 elif block.language == "bash":
-                    checks += [(where, *check) for check in run(root, scratch, block)]
+                    checks += [(where, *check) for check in run(root, preset, scratch, block)]
             for where, what, error in checks:
                 print(f"{'FAILED' if error else 'ok'}  {where}: {what}{': ' + error if error else ''}", flush=True)
                 passed, failed = passed + (not error), failed + bool(error)
