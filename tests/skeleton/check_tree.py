@@ -63,7 +63,7 @@ def check_scripts(root):
         if not path.stat().st_mode & 0o100:
             yield f"{path.relative_to(root)} is not executable"
     if shutil.which("shellcheck"):
-        run = subprocess.run(["shellcheck", "--format=gcc", *map(str, scripts)], capture_output=True, text=True)
+        run = subprocess.run(["shellcheck", "--severity=warning", "--format=gcc", *map(str, scripts)], capture_output=True, text=True)
         yield from run.stdout.splitlines()
     else:
         print("shellcheck is not installed: only bash -n was run")
