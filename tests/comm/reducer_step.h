@@ -2,9 +2,11 @@
 // integers, so that sums are exact in any order.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/reducer.h"
