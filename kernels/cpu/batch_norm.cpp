@@ -44,8 +44,7 @@ LOCKSTEP_INLINE Block<kVecs> load_block(const float* from, Lanes lanes) {
   return block;
 }
 
-// --- statistics
-// -----------------------------------------------------------------------------------------------------
+// --- statistics ---
 
 // Mean and sum of squared deviations of each chunk on its own (two passes, the second one in the first-level
 // cache), merged in double (Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983): a
@@ -90,8 +89,7 @@ LOCKSTEP_INLINE void moments(const T* x, Index rows, Index channels, Lanes lanes
   }
 }
 
-// --- forward
-// --------------------------------------------------------------------------------------------------------
+// --- forward ---
 
 template <class T>
 struct Forward {
@@ -171,8 +169,7 @@ LOCKSTEP_INLINE void evaluate_block(const Forward<T>& f, Index c, Lanes lanes) {
   normalize<kVecs>(f, c, k.mean, k.scale, lanes);
 }
 
-// --- backward
-// -------------------------------------------------------------------------------------------------------
+// --- backward ---
 
 template <class T>
 struct Backward {
@@ -271,8 +268,7 @@ LOCKSTEP_INLINE void backward_block(const Backward<T>& b, Index c, Lanes lanes) 
   input_gradient<kRelu, kVecs>(b, c, scale, mean_g, slope, lanes);
 }
 
-// --- entry
-// ----------------------------------------------------------------------------------------------------------
+// --- entry ---
 
 // Calls body for the blocks of all channels, spread over the threads.
 template <class Body>

@@ -47,9 +47,9 @@ void product_forward(Machine& m, DType type, std::int64_t rows, std::int64_t k, 
 
 // da[rows, k] = dy[rows, c_out] w[c_out, k]
 void product_data(Machine& m, DType type, std::int64_t rows, std::int64_t k, std::int64_t c_out,
-                  const void* dy, std::int64_t lddy, const void* w, std::int64_t ldw, void* da,
+                  const void* dy, std::int64_t lddy, const void* w, std::int64_t ldw, void* da, DType da_type,
                   std::int64_t lda, bool accumulate) {
-  m.primitives.matmul({rows, c_out, k, lddy, ldw, lda, false, false, accumulate, type, type}, dy, w, da);
+  m.primitives.matmul({rows, c_out, k, lddy, ldw, lda, false, false, accumulate, type, da_type}, dy, w, da);
 }
 
 // dw[c_out, k] = dy[rows, c_out]^T a[rows, k]
@@ -60,8 +60,7 @@ void product_weight(Machine& m, DType type, std::int64_t rows, std::int64_t k, s
                       dw);
 }
 
-// --- pointwise
-// ------------------------------------------------------------------------------------------------------
+// --- pointwise ---
 
 const void* met_pixels(Machine& m, const Operands& o) {
   if (o.shape.stride == 1) return o.x;
@@ -79,11 +78,12 @@ void pointwise_forward(Machine& m, const Operands& o) {
 void pointwise_data(Machine& m, const Operands& o) {
   const ConvShape& s = o.shape;
   if (s.stride == 1) {
-    return product_data(m, o.type, o.pixels(), s.c_in, s.c_out, o.dy, s.c_out, o.w, s.c_in, o.out, s.c_in,
-                        o.accumulate);
+    return product_data(m, o.type, o.pixels(), s.c_in, s.c_out, o.dy, s.c_out, o.w, s.c_in, o.out, o.type,
+                        s.c_in, o.accumulate);
   }
-  void* met = m.workspace.get(Area::columns, o.pixels() * s.c_in * size_of(o.type));
-  product_data(m, o.type, o.pixels(), s.c_in, s.c_out, o.dy, s.c_out, o.w, s.c_in, met, s.c_in, false);
+  float* met = m.workspace.array<float>(Area::columns, o.pixels() * s.c_in);
+  product_data(m, o.type, o.pixels(), s.c_in, s.c_out, o.dy, s.c_out, o.w, s.c_in, met, DType::f32, s.c_in,
+               false);
   scatter_strided(m.threads, s, o.type, met, o.out, o.accumulate);
 }
 
@@ -93,8 +93,7 @@ void pointwise_weight(Machine& m, const Operands& o) {
                  s.c_in, o.accumulate);
 }
 
-// --- single pixel
-// ---------------------------------------------------------------------------------------------------
+// --- single pixel ---
 
 // Row i of the image meets row padding + i of the kernel, `length` values from `column` on.
 struct Rows {
@@ -131,7 +130,7 @@ void single_pixel_data(Machine& m, const Operands& o) {
   if (!meets_all && !o.accumulate) fill_zero(m.threads, o.out, s.n * rows.image * size_of(o.type));
   for (std::int64_t row = 0; row < rows.count; ++row) {
     product_data(m, o.type, s.n, rows.length, s.c_out, o.dy, s.c_out, at(o.w, o.type, rows.kernel_at(row)),
-                 rows.kernel, at(o.out, o.type, row * rows.image_row), rows.image, o.accumulate);
+                 rows.kernel, at(o.out, o.type, row * rows.image_row), o.type, rows.image, o.accumulate);
   }
 }
 
@@ -145,8 +144,7 @@ void single_pixel_weight(Machine& m, const Operands& o) {
   }
 }
 
-// --- dense
-// ----------------------------------------------------------------------------------------------------------
+// --- dense ---
 
 const void* expanded(Machine& m, const Operands& o) {
   void* weights = m.workspace.get(Area::weights, 16 * o.shape.c_in * o.shape.c_out * size_of(o.type));
@@ -161,7 +159,7 @@ void dense_forward(Machine& m, const Operands& o) {
 
 void dense_data(Machine& m, const Operands& o) {
   const std::int64_t in = 4 * o.shape.c_in, out = 4 * o.shape.c_out;
-  product_data(m, o.type, o.shape.n, in, out, o.dy, out, expanded(m, o), in, o.out, in, o.accumulate);
+  product_data(m, o.type, o.shape.n, in, out, o.dy, out, expanded(m, o), in, o.out, o.type, in, o.accumulate);
 }
 
 void dense_weight(Machine& m, const Operands& o) {
@@ -171,13 +169,12 @@ void dense_weight(Machine& m, const Operands& o) {
   fold_kernel(m.threads, o.shape, dw, static_cast<float*>(o.out), o.accumulate);
 }
 
-// --- columns
-// --------------------------------------------------------------------------------------------------------
+// --- columns ---
 
 // Images whose columns fit into the scratch memory at once.
 std::int64_t images_at_once(const Operands& o) {
   constexpr std::int64_t kColumnBytes = 64 << 20;
-  const std::int64_t image = o.shape.out_h() * o.shape.out_w() * o.window() * size_of(o.type);
+  const std::int64_t image = o.shape.out_h() * o.shape.out_w() * o.window() * size_of(DType::f32);
   return std::clamp<std::int64_t>(kColumnBytes / image, 1, o.shape.n);
 }
 
@@ -187,7 +184,7 @@ void for_image_groups(Machine& m, const Operands& o, const Body& body) {
   const ConvShape& s = o.shape;
   const std::int64_t group = images_at_once(o);
   void* columns =
-      m.workspace.get(Area::columns, group * s.out_h() * s.out_w() * o.window() * size_of(o.type));
+      m.workspace.get(Area::columns, group * s.out_h() * s.out_w() * o.window() * size_of(DType::f32));
   for (std::int64_t first = 0; first < s.n; first += group) {
     ConvShape part = s;
     part.n = std::min(group, s.n - first);
@@ -208,8 +205,9 @@ void columns_data(Machine& m, const Operands& o) {
   const std::int64_t k = o.window(), c_out = o.shape.c_out;
   for_image_groups(m, o, [&](const ConvShape& part, std::int64_t x_at, std::int64_t y_at, void* columns) {
     product_data(m, o.type, part.n * part.out_h() * part.out_w(), k, c_out, at(o.dy, o.type, y_at), c_out,
-                 o.w, k, columns, k, false);
-    scatter_windows(m.threads, part, o.type, columns, at(o.out, o.type, x_at), o.accumulate);
+                 o.w, k, columns, DType::f32, k, false);
+    scatter_windows(m.threads, part, o.type, static_cast<const float*>(columns), at(o.out, o.type, x_at),
+                    o.accumulate);
   });
 }
 
@@ -222,29 +220,24 @@ void columns_weight(Machine& m, const Operands& o) {
   });
 }
 
-// --- direct
-// ---------------------------------------------------------------------------------------------------------
+// --- direct ---
 
-// oneDNN's gradients cannot add to what is there: those go through scratch memory.
+// oneDNN's gradients cannot add to what is there: those go through scratch memory, in f32, to be rounded
+// once.
 void direct(Machine& m, Direction direction, const Operands& o) {
   const ConvShape& s = o.shape;
-  const void* first = direction == Direction::backward_data ? o.dy : o.x;
-  const void* second = direction == Direction::backward_weight ? o.dy : o.w;
-  if (!o.accumulate) return m.primitives.convolution(direction, s, o.type, first, second, o.out);
   const bool weight = direction == Direction::backward_weight;
+  const void* first = direction == Direction::backward_data ? o.dy : o.x;
+  const void* second = weight ? o.dy : o.w;
   const DType type = weight ? DType::f32 : o.type;
+  if (!o.accumulate) return m.primitives.convolution(direction, s, o.type, type, first, second, o.out);
   const std::int64_t count = weight ? s.c_out * o.window() : s.n * s.h * s.w * s.c_in;
-  void* result = m.workspace.get(Area::result, count * size_of(type));
-  m.primitives.convolution(direction, s, o.type, first, second, result);
-  with_compute_type(type, [&](auto t) {
-    using T = decltype(t);
-    add(m.threads, static_cast<const T*>(result), static_cast<T*>(o.out), count);
-  });
+  float* result = m.workspace.array<float>(Area::result, count);
+  m.primitives.convolution(direction, s, o.type, DType::f32, first, second, result);
+  with_compute_type(type, [&](auto t) { add(m.threads, result, static_cast<decltype(t)*>(o.out), count); });
 }
 
-// --- choice
-// ---------------------------------------------------------------------------------------------------------
-
+// --- choice ---
 void run(Machine& m, Direction direction, const Operands& o) {
   using Op = void (*)(Machine&, const Operands&);
   constexpr Op kOps[][3] = {{pointwise_forward, pointwise_data, pointwise_weight},

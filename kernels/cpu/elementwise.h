@@ -23,7 +23,7 @@ void convert(const Threads& threads, const From* from, To* to, std::int64_t coun
 }
 
 template <class T>
-void add(const Threads& threads, const T* from, T* to, std::int64_t count) {
+void add(const Threads& threads, const float* from, T* to, std::int64_t count) {
   for_each_vec(threads, count, 3 * sizeof(T), [=](std::int64_t i, auto lanes) {
     store(to + i, load(to + i, lanes) + load(from + i, lanes), lanes);
   });

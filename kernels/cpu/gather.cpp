@@ -18,10 +18,12 @@ void clear(T* to, std::int64_t count) {
   std::memset(static_cast<void*>(to), 0, static_cast<std::size_t>(count) * sizeof(T));
 }
 
+// to (+)= from, rounded once.
 template <class T>
-LOCKSTEP_INLINE void add_to(T* to, const T* from, std::int64_t count) {
+LOCKSTEP_INLINE void put(T* to, const float* from, std::int64_t count, bool accumulate) {
   for_lanes(0, count, [=](std::int64_t i, auto lanes) {
-    store(to + i, load(to + i, lanes) + load(from + i, lanes), lanes);
+    const Vec value = load(from + i, lanes);
+    store(to + i, accumulate ? load(to + i, lanes) + value : value, lanes);
   });
 }
 
@@ -30,23 +32,17 @@ std::int64_t image_bytes(const ConvShape& s, DType type) {
 }
 
 template <class T>
-void scatter_row(const ConvShape& s, std::int64_t row, const T* gathered, T* to, bool accumulate) {
-  const std::int64_t out_w = s.out_w();
+void scatter_row(const ConvShape& s, std::int64_t row, const float* gathered, T* to, bool accumulate) {
   if (!accumulate) clear(to, s.w * s.c_in);
   if (row % s.stride != 0 || row / s.stride >= s.out_h()) return;
-  for (std::int64_t q = 0; q < out_w; ++q) {
-    T* pixel = to + q * s.stride * s.c_in;
-    if (accumulate) {
-      add_to(pixel, gathered + q * s.c_in, s.c_in);
-    } else {
-      copy(pixel, gathered + q * s.c_in, s.c_in);
-    }
+  for (std::int64_t q = 0; q < s.out_w(); ++q) {
+    put(to + q * s.stride * s.c_in, gathered + q * s.c_in, s.c_in, accumulate);
   }
 }
 
 // What one input pixel got in all windows, summed in f32.
 template <class T>
-void scatter_pixel(const ConvShape& s, std::int64_t row, std::int64_t column, const T* windows, T* to,
+void scatter_pixel(const ConvShape& s, std::int64_t row, std::int64_t column, const float* windows, T* to,
                    bool accumulate) {
   const std::int64_t window = s.kernel * s.kernel * s.c_in;
   for_lanes(0, s.c_in, [&](std::int64_t c, auto lanes) {
@@ -79,7 +75,7 @@ void gather_strided(const Threads& threads, const ConvShape& s, DType type, cons
   });
 }
 
-void scatter_strided(const Threads& threads, const ConvShape& s, DType type, const void* gathered, void* dx,
+void scatter_strided(const Threads& threads, const ConvShape& s, DType type, const float* gathered, void* dx,
                      bool accumulate) {
   with_compute_type(type, [&](auto t) {
     using T = decltype(t);
@@ -87,7 +83,7 @@ void scatter_strided(const Threads& threads, const ConvShape& s, DType type, con
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t n = i / s.h, row = i % s.h;
         const std::int64_t p = std::min(row / s.stride, s.out_h() - 1);
-        const T* from = static_cast<const T*>(gathered) + (n * s.out_h() + p) * s.out_w() * s.c_in;
+        const float* from = gathered + (n * s.out_h() + p) * s.out_w() * s.c_in;
         scatter_row(s, row, from, static_cast<T*>(dx) + i * s.w * s.c_in, accumulate);
       }
     });
@@ -120,15 +116,15 @@ void gather_windows(const Threads& threads, const ConvShape& s, DType type, cons
   });
 }
 
-void scatter_windows(const Threads& threads, const ConvShape& s, DType type, const void* windows, void* dx,
+void scatter_windows(const Threads& threads, const ConvShape& s, DType type, const float* windows, void* dx,
                      bool accumulate) {
   with_compute_type(type, [&](auto t) {
     using T = decltype(t);
     const std::int64_t window = s.kernel * s.kernel * s.c_in;
-    const std::int64_t bytes = s.n * s.out_h() * s.out_w() * window * size_of(type);
+    const std::int64_t bytes = s.n * s.out_h() * s.out_w() * window * size_of(DType::f32);
     threads.split(s.n * s.h, 1, bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const T* image = static_cast<const T*>(windows) + i / s.h * s.out_h() * s.out_w() * window;
+        const float* image = windows + i / s.h * s.out_h() * s.out_w() * window;
         for (std::int64_t column = 0; column < s.w; ++column) {
           scatter_pixel(s, i % s.h, column, image, static_cast<T*>(dx) + (i * s.w + column) * s.c_in,
                         accumulate);

@@ -11,7 +11,16 @@ using MemoryDesc = dnnl::memory::desc;
 struct ConvolutionDesc {
   MemoryDesc x, w, y;  // logical order N,C,H,W and O,I,H,W; strides say what lies where
   dnnl::memory::dims stride, padding_begin, padding_end;
+  MemoryDesc forward_x, forward_w, forward_y;  // of the forward convolution that a gradient refers to
 };
+
+// A gradient in f32 of a bf16 convolution has no forward twin of the same types, so the hint has its own.
+inline ConvolutionDesc hint_of(ConvolutionDesc d) {
+  d.x = d.forward_x;
+  d.y = d.forward_y;
+  d.w = d.forward_w;
+  return d;
+}
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -33,14 +42,14 @@ inline dnnl::convolution_backward_data::primitive_desc describe_backward_data(
     const dnnl::engine& engine, const ConvolutionDesc& d, const dnnl::primitive_attr& attr) {
   return dnnl::convolution_backward_data::primitive_desc(engine, dnnl::algorithm::convolution_direct, d.x,
                                                          d.w, d.y, d.stride, d.padding_begin, d.padding_end,
-                                                         describe_forward(engine, d, attr), attr);
+                                                         describe_forward(engine, hint_of(d), attr), attr);
 }
 
 inline dnnl::convolution_backward_weights::primitive_desc describe_backward_weights(
     const dnnl::engine& engine, const ConvolutionDesc& d, const dnnl::primitive_attr& attr) {
   return dnnl::convolution_backward_weights::primitive_desc(
       engine, dnnl::algorithm::convolution_direct, d.x, d.w, d.y, d.stride, d.padding_begin, d.padding_end,
-      describe_forward(engine, d, attr), attr);
+      describe_forward(engine, hint_of(d), attr), attr);
 }
 
 #else
@@ -65,7 +74,7 @@ inline dnnl::convolution_backward_data::primitive_desc describe_backward_data(
   const dnnl::convolution_backward_data::desc desc(dnnl::algorithm::convolution_direct, d.x, d.w, d.y,
                                                    d.stride, d.padding_begin, d.padding_end);
   return dnnl::convolution_backward_data::primitive_desc(desc, attr, engine,
-                                                         describe_forward(engine, d, attr));
+                                                         describe_forward(engine, hint_of(d), attr));
 }
 
 inline dnnl::convolution_backward_weights::primitive_desc describe_backward_weights(
@@ -73,7 +82,7 @@ inline dnnl::convolution_backward_weights::primitive_desc describe_backward_weig
   const dnnl::convolution_backward_weights::desc desc(dnnl::algorithm::convolution_direct, d.x, d.w, d.y,
                                                       d.stride, d.padding_begin, d.padding_end);
   return dnnl::convolution_backward_weights::primitive_desc(desc, attr, engine,
-                                                            describe_forward(engine, d, attr));
+                                                            describe_forward(engine, hint_of(d), attr));
 }
 
 #endif

@@ -103,15 +103,19 @@ Primitives::Prepared Primitives::make_reorder(const MemoryDesc& from, const Memo
 
 Primitives::Convolution Primitives::make_convolution(const ConvolutionKey& key) {
   const ConvShape s{key.n, key.h, key.w, key.c_in, key.c_out, key.kernel, key.stride, key.padding};
-  const auto type = type_of(key.type);
+  const auto type = type_of(key.type), out_type = type_of(key.out_type);
   const std::string wanted = convolution_implementation(key.direction, s, key.type);
   const bool weight_gradient = key.direction == Direction::backward_weight;
-  const MemoryDesc canonical({s.c_out, s.c_in, s.kernel, s.kernel},
-                             weight_gradient ? dnnl::memory::data_type::f32 : type, Tag::ohwi);
+  const MemoryDesc canonical({s.c_out, s.c_in, s.kernel, s.kernel}, weight_gradient ? out_type : type,
+                             Tag::ohwi);
   ConvolutionDesc d;
-  d.x = MemoryDesc({s.n, s.c_in, s.h, s.w}, type, Tag::nhwc);
-  d.y = MemoryDesc({s.n, s.c_out, s.out_h(), s.out_w()}, type, Tag::nhwc);
-  d.w = MemoryDesc({s.c_out, s.c_in, s.kernel, s.kernel}, type, Tag::any);
+  const auto x_desc = [&](auto t) { return MemoryDesc({s.n, s.c_in, s.h, s.w}, t, Tag::nhwc); };
+  const auto y_desc = [&](auto t) { return MemoryDesc({s.n, s.c_out, s.out_h(), s.out_w()}, t, Tag::nhwc); };
+  const auto w_desc = [&](auto t) { return MemoryDesc({s.c_out, s.c_in, s.kernel, s.kernel}, t, Tag::any); };
+  d.forward_x = x_desc(type), d.forward_w = w_desc(type), d.forward_y = y_desc(type);
+  d.x = x_desc(key.direction == Direction::backward_data ? out_type : type);
+  d.w = w_desc(weight_gradient ? out_type : type);
+  d.y = y_desc(key.direction == Direction::forward ? out_type : type);
   d.stride = {s.stride, s.stride};
   d.padding_begin = {s.padding, s.padding};
   d.padding_end = {(s.out_h() - 1) * s.stride + s.kernel - s.h - s.padding,
@@ -147,9 +151,10 @@ Primitives::Convolution Primitives::make_convolution(const ConvolutionKey& key) 
   return result;
 }
 
-void Primitives::convolution(Direction direction, const ConvShape& s, DType type, const void* first,
-                             const void* second, void* out) {
-  const ConvolutionKey key{direction, type, s.n, s.h, s.w, s.c_in, s.c_out, s.kernel, s.stride, s.padding};
+void Primitives::convolution(Direction direction, const ConvShape& s, DType type, DType out_type,
+                             const void* first, const void* second, void* out) {
+  const ConvolutionKey key{direction, type,    out_type, s.n,      s.h,      s.w,
+                           s.c_in,    s.c_out, s.kernel, s.stride, s.padding};
   auto found = convolutions_.find(key);
   if (found == convolutions_.end()) found = convolutions_.emplace(key, make_convolution(key)).first;
   Convolution& convolution = found->second;

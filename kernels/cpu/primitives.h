@@ -35,7 +35,7 @@ class Primitives {
   // canonical.
   //   forward: first = x, second = w; backward_data: first = dy, second = w; backward_weight: first = x,
   //   second = dy
-  void convolution(Direction direction, const ConvShape& shape, DType type, const void* first,
+  void convolution(Direction direction, const ConvShape& shape, DType type, DType out_type, const void* first,
                    const void* second, void* out);
 
  private:
@@ -49,7 +49,7 @@ class Primitives {
   };
   struct ConvolutionKey {
     Direction direction;
-    DType type;
+    DType type, out_type;
     std::int64_t n, h, w, c_in, c_out, kernel, stride, padding;
     auto operator<=>(const ConvolutionKey&) const = default;
   };
