@@ -6,17 +6,20 @@ Deep networks with batch norm are chaotic: where a ReLU's input is nearer to zer
 disagree, and what follows differs a thousand times more than rounding. Hence four comparisons:
 
   layers   every layer alone, at the sizes of ResNet-18 and ResNet-50: within 1e-5
-  frozen   networks with frozen batch norm, on batches without ReLU inputs near zero: every gradient within 1e-5
+  frozen   networks with frozen batch norm, from residual gamma 0.1 (from 1 PyTorch's own f32 is off by 1e-4), on batches
+           without ReLU inputs near zero: every gradient within 1e-5
   damped   training from residual gamma 0.1 with learning rate 1e-3: the losses of 5 steps within 1e-4 of PyTorch's;
            ResNet-18 also every gradient of the first step within 1e-4, on batches without ReLU inputs near zero
   default  training from the default initial values: the distance of every gradient and running statistic from double
            precision is at most twice the larger of those of PyTorch's two f32 layouts, nchw and channels_last
 """
 import argparse
+import functools
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 import torch
 import torch.nn.functional as F
@@ -77,10 +80,18 @@ def copy_of(model, dtype=torch.float32, memory_format=torch.contiguous_format):
     return twin.to(dtype=dtype, memory_format=memory_format)
 
 
+@functools.cache
+def initial_state(name, stem):
+    model = networks.build(name, stem)
+    networks.initialize(model, seed=1)
+    return model.state_dict()
+
+
 def new_model(name, stem, residual_gamma=1.0):
     model = networks.build(name, stem)
     model.lockstep_name, model.lockstep_stem = name, stem
-    networks.initialize(model, seed=1, residual_gamma=residual_gamma)
+    model.load_state_dict(initial_state(name, stem))
+    networks.set_residual_gamma(model, residual_gamma)
     return model
 
 
@@ -121,8 +132,8 @@ def compare_layers(engine, report):
 
 def compare_frozen(engine, report):
     for name, stem in NETWORKS:
-        n, size = (2, 32) if stem == "imagenet" else (1, 16)
-        model = new_model(name, stem)
+        n, size = (2, 32) if stem == "imagenet" else (2, 8)  # small, so that a batch without such inputs is soon found
+        model = new_model(name, stem, residual_gamma=0.1)
         with torch.no_grad():  # running statistics as training would leave them
             for m in model.modules():
                 if isinstance(m, torch.nn.BatchNorm2d):
@@ -196,7 +207,9 @@ def main():
         engine = Engine(arguments, folder)
         for name in arguments.only:
             print(f"{name} (device {arguments.device}, PyTorch {torch.__version__})", flush=True)
+            started = time.monotonic()
             COMPARISONS[name](engine, report)
+            print(f"  {time.monotonic() - started:.0f} s", flush=True)
     print(f"{report.failed} figures over their bar")
     sys.exit(report.failed > 0)
 

@@ -34,15 +34,19 @@ def float_buffers(model):
     return [(n, b) for n, b in model.named_buffers() if not n.endswith("num_batches_tracked")]
 
 
-def _last_norms(model):
-    return {f"{n}.bn{3 if isinstance(m, torchvision.models.resnet.Bottleneck) else 2}.weight"
-            for n, m in model.named_modules() if hasattr(m, "conv2") and hasattr(m, "downsample")}
+@torch.no_grad()
+def set_residual_gamma(model, gamma):
+    """The weight of each block's last batch norm."""
+    for m in model.modules():
+        if isinstance(m, torchvision.models.resnet.Bottleneck):
+            m.bn3.weight.fill_(gamma)
+        elif isinstance(m, torchvision.models.resnet.BasicBlock):
+            m.bn2.weight.fill_(gamma)
 
 
 @torch.no_grad()
 def initialize(model, seed, residual_gamma=1.0):
     """The twin of ResNet::initialize."""
-    last = _last_norms(model)
     for index, (name, p) in enumerate(model.named_parameters()):
         if p.dim() == 4:
             shape = (p.shape[0], p.shape[2], p.shape[3], p.shape[1])
@@ -54,7 +58,8 @@ def initialize(model, seed, residual_gamma=1.0):
             values = philox.chunked(lambda s, t, sub, n: philox.uniform(s, t, sub, -bound, bound, n), seed, index, p.numel())
             p.copy_(from_lockstep(values.reshape(tuple(p.shape))))
         else:
-            p.fill_(residual_gamma if name in last else float(name.endswith("weight")))
+            p.fill_(float(name.endswith("weight")))
+    set_residual_gamma(model, residual_gamma)
 
 
 @torch.no_grad()
