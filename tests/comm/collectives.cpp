@@ -174,6 +174,18 @@ TEST_CASE("a process without a launcher is rank 0 of 1 and needs no MPI") {
   CHECK_FALSE(mpi_library().empty());
 }
 
+TEST_CASE("a build without MPI refuses to be one of many, and says what to do") {
+  // The build with MPI does this under mpirun (exit_probe); here it has nothing to refuse.
+  const bool without_mpi = mpi_library() == "not built in";
+  const Environment job({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", without_mpi ? "2" : "1"}});
+  if (without_mpi) {
+    CHECK_THROWS_WITH(Process(10s),
+                      ContainsSubstring("Open MPI started 2 processes") && ContainsSubstring("build again"));
+  } else {
+    CHECK_NOTHROW(Process(10s));
+  }
+}
+
 TEST_CASE("the watchdog speaks once an operation is over its deadline, and only then") {
   std::mutex mutex;
   std::vector<std::string> messages;
