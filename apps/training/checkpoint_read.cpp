@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "apps/training/checkpoint_format.h"
 #include "core/hash.h"
@@ -23,6 +24,11 @@ struct FileBytes {
 };
 
 FileBytes read_file(const std::string& path) {
+  if (std::filesystem::is_directory(path)) {
+    fail(ExitCode::checkpoint,
+         "checkpoint {0}: this is a directory. Name a file in it, or use --checkpoint-dir {0} --resume auto",
+         path);
+  }
   const std::unique_ptr<std::FILE, FileCloser> file(std::fopen(path.c_str(), "rb"));
   FileBytes bytes;
   if (!file || std::fseek(file.get(), 0, SEEK_END) != 0 || (bytes.size = std::ftell(file.get())) < 0) {

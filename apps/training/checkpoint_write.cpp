@@ -80,7 +80,8 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, C
   add_entries(entries, "weight", model.weights);
   add_entries(entries, "buffer", model.buffers);
   add_entries(entries, "momentum", model.momenta);
-  std::string text = json.dump(1);
+  // A path in the configuration may hold bytes that are not UTF-8; they are replaced, not refused.
+  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace);
   const std::int64_t unaligned = kFirstLine + static_cast<std::int64_t>(text.size()) + 1;
   text.append(static_cast<std::size_t>((kAlignment - unaligned % kAlignment) % kAlignment), ' ');
   text += '\n';

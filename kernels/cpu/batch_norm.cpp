@@ -58,12 +58,14 @@ LOCKSTEP_INLINE void moments(const T* x, Index rows, Index channels, Lanes lanes
     const T* chunk = x + first * channels;
     Block<kVecs> sum = {}, center, square = {};
     for (Index r = 0; r < count; ++r) {
+#pragma GCC unroll 4
       for (int i = 0; i < kVecs; ++i) sum[i] += load(chunk + r * channels + i * kLanes, lanes);
     }
     const float inverse = 1.0f / static_cast<float>(count);
     Block<kVecs> rest = {};
     for (int i = 0; i < kVecs; ++i) center[i] = sum[i] * inverse;
     for (Index r = 0; r < count; ++r) {
+#pragma GCC unroll 4
       for (int i = 0; i < kVecs; ++i) {
         const Vec d = load(chunk + r * channels + i * kLanes, lanes) - center[i];
         rest[i] += d;
@@ -112,13 +114,19 @@ LOCKSTEP_INLINE void normalize(const Forward<T>& f, Index c, const float* mean, 
                                Lanes lanes) {
   const auto m = load_block<kVecs>(mean, lanes), s = load_block<kVecs>(scale, lanes);
   const auto b = load_block<kVecs>(f.beta + c, lanes);
-  for (Index r = 0; r < f.rows; ++r) {
+  // Copies: a store might change what a reference refers to, so its members would be read again for each
+  // vector.
+  const T *const x = f.x + c, *const residual = f.residual + c;
+  T* const y = f.y + c;
+  const Index end = f.rows * f.channels, step = f.channels;
+  for (Index row = 0; row < end; row += step) {
+#pragma GCC unroll 4
     for (int i = 0; i < kVecs; ++i) {
-      const Index at = r * f.channels + c + i * kLanes;
-      Vec value = (load(f.x + at, lanes) - m[i]) * s[i] + b[i];
-      if constexpr (kResidual) value += load(f.residual + at, lanes);
+      const Index at = row + i * kLanes;
+      Vec value = (load(x + at, lanes) - m[i]) * s[i] + b[i];
+      if constexpr (kResidual) value += load(residual + at, lanes);
       if constexpr (kRelu) value = relu(value);
-      store(f.y + at, value, lanes);
+      store(y + at, value, lanes);
     }
   }
 }
@@ -190,10 +198,10 @@ struct Backward {
 };
 
 template <bool kRelu, class T, class Lanes>
-LOCKSTEP_INLINE Vec masked(const Backward<T>& b, Index at, Lanes lanes) {
-  const Vec g = load(b.dy + at, lanes);
+LOCKSTEP_INLINE Vec masked(const T* y, const T* dy, Lanes lanes) {
+  const Vec g = load(dy, lanes);
   if constexpr (!kRelu) return g;
-  return load(b.y + at, lanes) > 0.0f ? g : Vec{};
+  return load(y, lanes) > 0.0f ? g : Vec{};
 }
 
 // dbeta = sum g, dgamma = sum g * (x - mean) * invstd
@@ -201,16 +209,19 @@ template <bool kRelu, int kVecs, class T, class Lanes>
 LOCKSTEP_INLINE void gradient_sums(const Backward<T>& b, Index c, const float* invstd, Lanes lanes,
                                    double* dbeta, double* dgamma) {
   const auto mean = load_block<kVecs>(b.mean + c, lanes);
+  const T *const x = b.x + c, *const y = b.y + c, *const dy = b.dy + c;
+  const Index step = b.channels;
   VecDouble total_g[kVecs] = {}, total_gx[kVecs] = {};
   for (Index first = 0; first < b.rows; first += kChunk) {
     const Index last = std::min(first + kChunk, b.rows);
     Block<kVecs> sum_g = {}, sum_gx = {};
     for (Index r = first; r < last; ++r) {
+#pragma GCC unroll 4
       for (int i = 0; i < kVecs; ++i) {
-        const Index at = r * b.channels + c + i * kLanes;
-        const Vec g = masked<kRelu>(b, at, lanes);
+        const Index at = r * step + i * kLanes;
+        const Vec g = masked<kRelu>(y + at, dy + at, lanes);
         sum_g[i] += g;
-        sum_gx[i] += g * (load(b.x + at, lanes) - mean[i]);
+        sum_gx[i] += g * (load(x + at, lanes) - mean[i]);
       }
     }
     for (int i = 0; i < kVecs; ++i) {
@@ -227,18 +238,22 @@ LOCKSTEP_INLINE void gradient_sums(const Backward<T>& b, Index c, const float* i
 }
 
 // dx = scale * (g - mean_g - (x - mean) * slope), where slope = invstd * dgamma / rows
-template <bool kRelu, int kVecs, class T, class Lanes>
+template <bool kRelu, bool kResidual, int kVecs, class T, class Lanes>
 LOCKSTEP_INLINE void input_gradient(const Backward<T>& b, Index c, const float* scale_at,
                                     const float* mean_g_at, const float* slope_at, Lanes lanes) {
   const auto mean = load_block<kVecs>(b.mean + c, lanes), scale = load_block<kVecs>(scale_at, lanes);
   const auto mean_g = load_block<kVecs>(mean_g_at, lanes), slope = load_block<kVecs>(slope_at, lanes);
-  for (Index r = 0; r < b.rows; ++r) {
+  const T *const x = b.x + c, *const y = b.y + c, *const dy = b.dy + c;
+  T *const dx = b.dx + c, *const dresidual = b.dresidual + c;
+  const Index end = b.rows * b.channels, step = b.channels;
+  for (Index row = 0; row < end; row += step) {
+#pragma GCC unroll 4
     for (int i = 0; i < kVecs; ++i) {
-      const Index at = r * b.channels + c + i * kLanes;
-      const Vec g = masked<kRelu>(b, at, lanes);
-      const Vec x = load(b.x + at, lanes);
-      if (b.dresidual != nullptr) store(b.dresidual + at, g, lanes);
-      store(b.dx + at, scale[i] * (g - mean_g[i] - (x - mean[i]) * slope[i]), lanes);
+      const Index at = row + i * kLanes;
+      const Vec g = masked<kRelu>(y + at, dy + at, lanes);
+      const Vec value = load(x + at, lanes);
+      if constexpr (kResidual) store(dresidual + at, g, lanes);
+      store(dx + at, scale[i] * (g - mean_g[i] - (value - mean[i]) * slope[i]), lanes);
     }
   }
 }
@@ -265,7 +280,11 @@ LOCKSTEP_INLINE void backward_block(const Backward<T>& b, Index c, Lanes lanes) 
     add_or_set(b.dbeta[c + j], dbeta[j]);
     add_or_set(b.dgamma[c + j], dgamma[j]);
   }
-  input_gradient<kRelu, kVecs>(b, c, scale, mean_g, slope, lanes);
+  if (b.dresidual != nullptr) {
+    input_gradient<kRelu, true, kVecs>(b, c, scale, mean_g, slope, lanes);
+  } else {
+    input_gradient<kRelu, false, kVecs>(b, c, scale, mean_g, slope, lanes);
+  }
 }
 
 // --- entry ---

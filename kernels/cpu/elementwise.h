@@ -12,8 +12,10 @@ namespace lockstep::cpu {
 template <class Body>
 void for_each_vec(const Threads& threads, std::int64_t count, std::int64_t bytes_each, const Body& body) {
   constexpr std::int64_t kUnit = 256;  // whole cache lines and pages' worth of vectors for every thread
-  threads.split(count, kUnit, count * bytes_each,
-                [&](std::int64_t begin, std::int64_t end) { for_lanes(begin, end, body); });
+  threads.split(count, kUnit, count * bytes_each, [&](std::int64_t begin, std::int64_t end) {
+    const Body own = body;  // a store cannot change a local copy, so what it holds stays in registers
+    for_lanes(begin, end, own);
+  });
 }
 
 template <class From, class To>

@@ -146,6 +146,10 @@ class Checkpoints(ProgramTest):
         self.assertIn(f"skips checkpoint {newest}", result.err)
         self.assertIn(f"resumed from {older}", result.out)
 
+    def test_directory_for_a_file(self):
+        self.directory.mkdir()
+        self.refused(run(0, [*SMALL, "--resume", self.directory]), 4, str(self.directory), "--resume auto")
+
     def test_another_model(self):
         self.good(run(0, [*small(epochs=1), "--checkpoint-dir", self.directory]))
         files = sorted(self.directory.iterdir())
@@ -188,6 +192,15 @@ class Checkpoints(ProgramTest):
         between = self.directory / "step-00000008.ckpt"
         result = self.good(run(0, [*small(epochs=3), "--resume", between]))
         self.assertIn("epoch 3/3", result.out)
+
+
+class Memory(ProgramTest):
+    def test_too_little(self):
+        def little():
+            resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
+
+        result = run(0, ["--batch-size", "512", "--threads", "1"], preexec_fn=little)
+        self.refused(result, 7, "memory")
 
 
 class NonFinite(ProgramTest):

@@ -60,13 +60,18 @@ class Interrupted(ProgramTest):
     def test_sigterm_at_the_launcher(self):
         self.stop_by(signal.SIGTERM, 143, lambda job: job.process.pid)
 
-    def test_one_process(self):
-        job = Running(0, self.line)
+    def test_one_process_in_bf16(self):
+        expected = self.path("uninterrupted.jsonl")
+        more = ["--dtype", "bf16"]
+        self.good(run(0, [*LONG, *more, "--metrics", expected]))
+        job = Running(0, [*self.line, *more])
         job.wait_for_steps(self.metrics, 2)
         os.kill(job.process.pid, signal.SIGINT)
         result = job.finish()
         self.assertEqual(result.code, 130, str(result))
         self.assertEqual(len(list(self.directory.glob("*.ckpt"))), 1)
+        self.good(run(0, [*self.line, *more, "--resume", "auto"]))
+        self.assertEqual(without_times(self.metrics), without_times(expected))
 
 
 if __name__ == "__main__":
