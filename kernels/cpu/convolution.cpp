@@ -1,10 +1,9 @@
 // Convolution as matrix products wherever the shape allows it, else by oneDNN's convolution.
 //
 //   pointwise     1x1: y = x w^T over the pixels; with a stride, over the pixels that it meets.
-//   single_pixel  the output is one pixel, so each row of the image meets one row of the kernel: a product a
-//   row. dense         3x3 on 2x2 images: every output pixel meets every input pixel, so the whole image is
-//   one row of a
-//                 product with the kernel expanded to [4*Cout][4*Cin].
+//   single_pixel  the output is one pixel, so each image row meets one kernel row: a product a row.
+//   dense         3x3 on 2x2 images: every output pixel meets every input pixel, so the whole image is one
+//                 row of a product with the kernel expanded to [4*Cout][4*Cin].
 //   columns       the window of every output pixel gathered to a row ("im2col"), then one product.
 //   direct        oneDNN.
 #include <cstring>
@@ -106,19 +105,37 @@ struct Rows {
         kernel_row(s.kernel * s.c_in),
         kernel_begin((s.padding * s.kernel + s.padding) * s.c_in) {}
   std::int64_t kernel_at(std::int64_t row) const { return kernel_begin + row * kernel_row; }
+  bool meets_all() const { return count * length == image; }
   std::int64_t count, length, image_row, image, kernel, kernel_row, kernel_begin;
 };
+
+// The weights that meet the image, without gaps: oneDNN has no fast product of y = x w^T otherwise.
+const void* met_weights(Machine& m, const Operands& o, const Rows& rows) {
+  const std::int64_t bytes = rows.length * size_of(o.type), count = rows.count;
+  char* met = static_cast<char*>(m.workspace.get(Area::weights, o.shape.c_out * count * bytes));
+  m.threads.split(o.shape.c_out, 1, o.shape.c_out * count * bytes, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin * count; i < end * count; ++i) {
+      std::memcpy(met + i * bytes, at(o.w, o.type, i / count * rows.kernel + rows.kernel_at(i % count)),
+                  static_cast<std::size_t>(bytes));
+    }
+  });
+  return met;
+}
 
 void single_pixel_forward(Machine& m, const Operands& o) {
   const ConvShape& s = o.shape;
   const Rows rows(s);
+  const void* w = met_weights(m, o, rows);
+  const std::int64_t met = rows.count * rows.length;
+  if (rows.meets_all())
+    return product_forward(m, o.type, s.n, met, s.c_out, o.x, met, w, met, o.out, o.type, s.c_out, false);
   // Several products must not be added in bf16.
   const bool widened = o.type == DType::bf16 && rows.count > 1;
   void* y = widened ? m.workspace.get(Area::result, s.n * s.c_out * size_of(DType::f32)) : o.out;
   for (std::int64_t row = 0; row < rows.count; ++row) {
     product_forward(m, o.type, s.n, rows.length, s.c_out, at(o.x, o.type, row * rows.image_row), rows.image,
-                    at(o.w, o.type, rows.kernel_at(row)), rows.kernel, y, widened ? DType::f32 : o.type,
-                    s.c_out, row > 0);
+                    at(w, o.type, row * rows.length), met, y, widened ? DType::f32 : o.type, s.c_out,
+                    row > 0);
   }
   if (widened) convert(m.threads, static_cast<float*>(y), static_cast<bfloat16*>(o.out), s.n * s.c_out);
 }
@@ -126,8 +143,7 @@ void single_pixel_forward(Machine& m, const Operands& o) {
 void single_pixel_data(Machine& m, const Operands& o) {
   const ConvShape& s = o.shape;
   const Rows rows(s);
-  const bool meets_all = rows.count == s.h && rows.length == rows.image_row;
-  if (!meets_all && !o.accumulate) fill_zero(m.threads, o.out, s.n * rows.image * size_of(o.type));
+  if (!rows.meets_all() && !o.accumulate) fill_zero(m.threads, o.out, s.n * rows.image * size_of(o.type));
   for (std::int64_t row = 0; row < rows.count; ++row) {
     product_data(m, o.type, s.n, rows.length, s.c_out, o.dy, s.c_out, at(o.w, o.type, rows.kernel_at(row)),
                  rows.kernel, at(o.out, o.type, row * rows.image_row), o.type, rows.image, o.accumulate);

@@ -1,10 +1,8 @@
 #include "kernels/cpu/primitives.h"
 
-#include <string>
 #include <utility>
 
 #include "core/error.h"
-#include "kernels/cpu/convolution_table.h"
 
 namespace lockstep::cpu {
 namespace {
@@ -22,18 +20,6 @@ dnnl::primitive_attr attributes() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attr;
-}
-
-// Walks to the implementation of that name. Stays at the first one offered where there is none (another
-// version of oneDNN, another instruction set).
-template <class PrimitiveDesc, class Describe>
-PrimitiveDesc choose(const std::string& wanted, const Describe& describe) {
-  PrimitiveDesc desc = describe();
-  if (wanted.empty()) return desc;
-  while (wanted != desc.impl_info_str()) {
-    if (!desc.next_impl()) return describe();
-  }
-  return desc;
 }
 
 }  // namespace
@@ -104,7 +90,6 @@ Primitives::Prepared Primitives::make_reorder(const MemoryDesc& from, const Memo
 Primitives::Convolution Primitives::make_convolution(const ConvolutionKey& key) {
   const ConvShape s{key.n, key.h, key.w, key.c_in, key.c_out, key.kernel, key.stride, key.padding};
   const auto type = type_of(key.type), out_type = type_of(key.out_type);
-  const std::string wanted = convolution_implementation(key.direction, s, key.type);
   const bool weight_gradient = key.direction == Direction::backward_weight;
   const MemoryDesc canonical({s.c_out, s.c_in, s.kernel, s.kernel}, weight_gradient ? out_type : type,
                              Tag::ohwi);
@@ -125,20 +110,17 @@ Primitives::Convolution Primitives::make_convolution(const ConvolutionKey& key) 
   Convolution result;
   MemoryDesc own;
   if (key.direction == Direction::forward) {
-    const auto desc = choose<dnnl::convolution_forward::primitive_desc>(
-        wanted, [&] { return describe_forward(engine_, d, attr); });
+    const auto desc = describe_forward(engine_, d, attr);
     own = desc.weights_desc();
     result.main = prepare(dnnl::convolution_forward(desc), desc,
                           {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_WEIGHTS, own}, {DNNL_ARG_DST, d.y}});
   } else if (key.direction == Direction::backward_data) {
-    const auto desc = choose<dnnl::convolution_backward_data::primitive_desc>(
-        wanted, [&] { return describe_backward_data(engine_, d, attr); });
+    const auto desc = describe_backward_data(engine_, d, attr);
     own = desc.weights_desc();
     result.main = prepare(dnnl::convolution_backward_data(desc), desc,
                           {{DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_WEIGHTS, own}, {DNNL_ARG_DIFF_SRC, d.x}});
   } else {
-    const auto desc = choose<dnnl::convolution_backward_weights::primitive_desc>(
-        wanted, [&] { return describe_backward_weights(engine_, d, attr); });
+    const auto desc = describe_backward_weights(engine_, d, attr);
     own = desc.diff_weights_desc();
     result.main = prepare(dnnl::convolution_backward_weights(desc), desc,
                           {{DNNL_ARG_SRC, d.x}, {DNNL_ARG_DIFF_DST, d.y}, {DNNL_ARG_DIFF_WEIGHTS, own}});
