@@ -1,4 +1,6 @@
 // Max pooling with the position of each maximum, and the mean over an image.
+#include <algorithm>
+
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/vec.h"
 
@@ -45,20 +47,30 @@ void max_forward(const Threads& threads, const PoolShape& s, const T* x, T* y, s
   });
 }
 
+// The windows [first, end) along one side that meet an input position.
+struct Windows {
+  Windows(const PoolShape& s, Index position, Index out)
+      : first(position + s.padding < s.kernel ? 0 : (position + s.padding - s.kernel) / s.stride + 1),
+        end(std::min(out, (position + s.padding) / s.stride + 1)) {}
+  Index first, end;
+};
+
 // One input pixel collects the gradients of all windows in which it was the maximum.
 template <class T>
 void gather_gradient(const PoolShape& s, const T* dy, const std::uint8_t* index, Index row, Index column,
                      T* dx) {
+  const Index out_w = s.out_w();
+  const Windows rows(s, row, s.out_h()), columns(s, column, out_w);
   for_lanes(0, s.c, [&](Index c, auto lanes) {
     Vec sum{};
-    for (Index position = 0; position < s.kernel * s.kernel; ++position) {
-      const Index top = row + s.padding - position / s.kernel,
-                  left = column + s.padding - position % s.kernel;
-      if (top < 0 || left < 0 || top % s.stride != 0 || left % s.stride != 0) continue;
-      if (top / s.stride >= s.out_h() || left / s.stride >= s.out_w()) continue;
-      const Index at = (top / s.stride * s.out_w() + left / s.stride) * s.c + c;
-      const VecInt winner = __builtin_convertvector(load_raw<VecByte>(index + at, lanes), VecInt);
-      sum += winner == static_cast<std::int32_t>(position) ? load(dy + at, lanes) : Vec{};
+    for (Index p = rows.first; p < rows.end; ++p) {
+      for (Index q = columns.first; q < columns.end; ++q) {
+        const Index at = (p * out_w + q) * s.c + c;
+        const Index position =
+            (row + s.padding - p * s.stride) * s.kernel + column + s.padding - q * s.stride;
+        const VecInt winner = __builtin_convertvector(load_raw<VecByte>(index + at, lanes), VecInt);
+        sum += winner == static_cast<std::int32_t>(position) ? load(dy + at, lanes) : Vec{};
+      }
     }
     store(dx + c, sum, lanes);
   });
