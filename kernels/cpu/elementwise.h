@@ -15,6 +15,7 @@ void for_each_vec(const Threads& threads, std::int64_t count, std::int64_t bytes
   threads.split(count, kUnit, count * bytes_each, [&](std::int64_t begin, std::int64_t end) {
     const Body own = body;  // a store cannot change a local copy, so what it holds stays in registers
     for_lanes(begin, end, own);
+    store_fence();
   });
 }
 

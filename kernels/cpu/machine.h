@@ -9,7 +9,7 @@
 namespace lockstep::cpu {
 
 struct Machine {
-  explicit Machine(int thread_count) : threads(thread_count), primitives(workspace) {}
+  explicit Machine(int thread_count) : threads(thread_count), primitives(workspace, threads) {}
 
   Threads threads;
   Workspace workspace;

@@ -8,6 +8,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/threads.h"
 #include "kernels/cpu/workspace.h"
 
 namespace lockstep::cpu {
@@ -27,8 +28,10 @@ enum class Direction { forward, backward_data, backward_weight };
 
 class Primitives {
  public:
-  explicit Primitives(Workspace& workspace);
+  Primitives(Workspace& workspace, const Threads& threads);
 
+  // Cut into a part a thread where that is known to be faster: by rows (of c), so that a thread finds in its
+  // cache what it wrote before, or by columns, so that no two threads copy the same weights.
   void matmul(const MatmulShape& shape, const void* a, const void* b, void* c);
 
   // out = the convolution's y, dx or dw (always overwritten), x and y in `type`, dw in f32; weights are
@@ -47,6 +50,12 @@ class Primitives {
     std::int64_t scratchpad_bytes = 0;
     std::int64_t weights_bytes = 0;  // of a convolution's own weight layout
   };
+  // A matrix product in one primitive on all threads, or in one a thread.
+  struct Product {
+    std::vector<Prepared> parts;
+    std::vector<MatmulShape> shapes;
+    bool by_rows = false;
+  };
   struct ConvolutionKey {
     Direction direction;
     DType type, out_type;
@@ -62,14 +71,18 @@ class Primitives {
   Prepared prepare(dnnl::primitive primitive, const PrimitiveDesc& desc,
                    const std::vector<std::pair<int, MemoryDesc>>& arguments);
   void run(Prepared& prepared, const std::vector<void*>& pointers);
+  dnnl_status_t execute(Prepared& prepared);
   Prepared make_matmul(const MatmulShape& shape);
+  Product make_product(const MatmulShape& shape);
+  void run_parts(Product& product, const char* a, const char* b, char* c);
   Convolution make_convolution(const ConvolutionKey& key);
   Prepared make_reorder(const MemoryDesc& from, const MemoryDesc& to);
 
   Workspace& workspace_;
+  const Threads& threads_;
   dnnl::engine engine_;
   dnnl::stream stream_;
-  std::map<MatmulShape, Prepared> matmuls_;
+  std::map<MatmulShape, Product> products_;
   std::map<ConvolutionKey, Convolution> convolutions_;
 };
 

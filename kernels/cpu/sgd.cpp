@@ -5,12 +5,26 @@
 namespace lockstep::cpu {
 namespace {
 
+bool is_aligned(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % sizeof(Vec) == 0;
+}
+
+// What is written here was read by every core: so it goes past the caches where it can.
+template <class T, class Lanes>
+LOCKSTEP_INLINE void store_shared(T* to, Vec value, Lanes lanes, bool aligned) {
+  if (aligned && std::is_same_v<Lanes, AllLanes>) {
+    store_past_caches(to, value);
+  } else {
+    store(to, value, lanes);
+  }
+}
+
 // `Working` is float or bfloat16, or void for no working copy.
 template <class Working>
 void step(const Threads& threads, const SgdOptions& options, float* w, const float* dw, float* v,
           Working* working, std::int64_t count) {
   const float decay = options.weight_decay, momentum = options.momentum, rate = options.learning_rate;
-  const bool nesterov = options.nesterov;
+  const bool nesterov = options.nesterov, aligned = is_aligned(w) && is_aligned(working);
   for_each_vec(threads, count, 20, [=](std::int64_t i, auto lanes) {
     const Vec weight = load(w + i, lanes);
     const Vec gradient = load(dw + i, lanes) + decay * weight;
@@ -18,8 +32,8 @@ void step(const Threads& threads, const SgdOptions& options, float* w, const flo
     const Vec direction = nesterov ? gradient + momentum * velocity : velocity;
     const Vec updated = weight - rate * direction;
     store(v + i, velocity, lanes);
-    store(w + i, updated, lanes);
-    if constexpr (!std::is_void_v<Working>) store(working + i, updated, lanes);
+    store_shared(w + i, updated, lanes, aligned);
+    if constexpr (!std::is_void_v<Working>) store_shared(working + i, updated, lanes, aligned);
   });
 }
 

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
 
 #include "core/dtype.h"
 
@@ -88,6 +91,34 @@ LOCKSTEP_INLINE void store(float* to, Vec value, Lanes lanes) {
 template <class Lanes>
 LOCKSTEP_INLINE void store(bfloat16* to, Vec value, Lanes lanes) {
   store_raw(to, narrow(value), lanes);
+}
+
+// Stores of whole vectors, to an address that is a multiple of the vector's size, past the caches (to be
+// followed by store_fence). For what other cores have in their caches and this one does not: a plain store
+// first has to take each line away from them, which costs several times the store where the cores share no
+// cache.
+LOCKSTEP_INLINE void store_past_caches(float* to, Vec value) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, reinterpret_cast<__m512>(value));
+#elif defined(__SSE2__)
+  for (int i = 0; i < 4; ++i) _mm_stream_ps(to + 4 * i, reinterpret_cast<const __m128*>(&value)[i]);
+#else
+  store(to, value, AllLanes{});
+#endif
+}
+LOCKSTEP_INLINE void store_past_caches(bfloat16* to, Vec value) {
+  const VecHalf half = narrow(value);
+#if defined(__SSE2__)
+  for (int i = 0; i < 2; ++i)
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, reinterpret_cast<const __m128i*>(&half)[i]);
+#else
+  store_raw(to, half, AllLanes{});
+#endif
+}
+inline void store_fence() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
 }
 
 LOCKSTEP_INLINE Vec relu(Vec value) {
