@@ -10,11 +10,6 @@
 namespace lockstep {
 namespace {
 
-std::string range_text(const OptionRow& row) {
-  return row.high >= 1e14 ? fmt::format("{} or more", row.low)
-                          : fmt::format("from {} to {}", row.low, row.high);
-}
-
 const char* type_of(const OptionRow& row) {
   if (std::holds_alternative<bool Options::*>(row.field)) return "";
   if (std::holds_alternative<double Options::*>(row.field)) return " NUMBER";
@@ -84,11 +79,12 @@ void check(const OptionRow& row, const std::string& value) {
        fmt::join(row.choices, ", "));
 }
 
-template <class T>
-void check(const OptionRow& row, T value) {
+// Row: of either table.
+template <class Row, class T>
+void check(const Row& row, T value) {
   const auto number = static_cast<double>(value);
   if (number >= row.low && number <= row.high) return;
-  fail(ExitCode::usage, "--{} {}: out of range, it takes {}", row.name, value, range_text(row));
+  fail(ExitCode::usage, "--{} {}: out of range, it takes {} to {}", row.name, value, row.low, row.high);
 }
 
 void check(const OptionRow&, bool) {}
@@ -98,7 +94,11 @@ struct Parsed {
   CLI::Option* option;
 };
 
-void check_all(const std::vector<Parsed>& parsed, const Options& options) {
+void check_all(const std::vector<Parsed>& parsed, const Options& options,
+               const std::vector<ExtraOption>& extra) {
+  for (const ExtraOption& row : extra) {
+    if (const auto* number = std::get_if<std::int64_t*>(&row.target)) check(row, **number);
+  }
   for (const auto& [row, option] : parsed) {
     if (option->count() == 0) continue;  // a default may be a mark that no user can type
     const OptionRow& r = *row;
@@ -136,7 +136,7 @@ std::string parse_command_line(int argc, const char* const* argv, const std::vec
     fail(ExitCode::usage, "{}. Run {} --help for the options", error.what(), program);
   }
   if (print_version) return version_text();
-  check_all(parsed, options);
+  check_all(parsed, options, extra);
   options.batch_size_given = app.get_option("--batch-size")->count() > 0;
   return "";
 }

@@ -41,7 +41,7 @@ struct Options {
   std::string device = "auto";
   std::string dtype = "fp32";
   std::int64_t threads = kUnset;
-  double first_bucket_cap_mb = 1.0;
+  double first_bucket_cap_mb = 1.0;  // small, so that communication starts early
   double bucket_cap_mb = 25.0;
   bool overlap = true;
   std::int64_t timeout = 300;
@@ -71,9 +71,9 @@ struct OptionRow {
       std::variant<std::string Options::*, std::int64_t Options::*, double Options::*, bool Options::*>;
 
   const char* name;  // without the dashes; a flag that is on by default also gets --no-<name>
-  OptionGroup group;
-  Field field;
-  const char* help;
+  OptionGroup group = OptionGroup::model;
+  Field field = {};
+  const char* help = "";
   std::vector<std::string> choices = {};  // of a string; empty: any
   double low = 0, high = 0;               // of a number, inclusive
   const char* unset = "";                 // what the default means where it is no value of its own
@@ -82,11 +82,15 @@ struct OptionRow {
 
 const std::vector<OptionRow>& option_table();
 
-// An option of one program only (step_bench --steps).
+// An upper bound of counts that no run reaches: products of two still fit an int64.
+inline constexpr double kMany = 1e9;
+
+// An option of one program only (step_bench --steps). A text is a path.
 struct ExtraOption {
   const char* name;
   const char* help;
   std::variant<std::int64_t*, std::string*> target;
+  double low = 0, high = kMany;  // of a number, inclusive
 };
 
 // Parses argv with the rows of `groups`, reads --config FILE (the command line wins over the file).
@@ -103,8 +107,9 @@ Options resolve(const Options& given, int ranks, int local_ranks);
 // reads it.
 std::string to_config(const Options& options, const std::vector<OptionGroup>& groups);
 
-// (name, value) of everything that must be equal on all ranks.
+// (name, value) of everything that must be equal on all ranks: all but paths.
 Items verified_items(const Options& options);
+Items verified_items(const std::vector<ExtraOption>& extra);
 
 // The text of --version: build id and the libraries.
 std::string version_text();

@@ -13,7 +13,7 @@ class Usage(ProgramTest):
             (["--bogus"], ["--bogus", "--help"]),
             (["--model", "resnet19"], ["--model resnet19", "resnet50"]),
             (["--lr", "fast"], ["--lr"]),
-            (["--batch-size", "0"], ["--batch-size 0", "1 or more"]),
+            (["--batch-size", "0"], ["--batch-size 0", "1 to 1000000000"]),
             (["--epochs", "0"], ["--epochs 0"]),
             (["--config", "/nowhere.toml"], ["/nowhere.toml"]),
             (["--batch-size", "8", "--global-batch", "9999"], ["--global-batch"]),

@@ -100,6 +100,30 @@ TEST_CASE("the defaults survive too, and a global batch stays one") {
   CHECK(resolve(parse({"--config", path.c_str()}), 4, 4).batch_size == 24);
 }
 
+TEST_CASE("a path survives, whatever is in it") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("run.toml");
+  const std::string name = GENERATE("C:\\new\\table", "it's", "a \"quoted\" one", "a = [b]");
+  Options options;
+  options.metrics = name;
+  test::write_text(path, to_config(options, kAllGroups));
+  CHECK(parse({"--config", path.c_str()}).metrics == name);
+}
+
+TEST_CASE("options of one program: their range, and what is compared across ranks") {
+  std::int64_t steps = 20;
+  std::string json;
+  const std::vector<ExtraOption> extra{{"steps", "", &steps, 1}, {"json", "", &json}};
+  const auto parse_steps = [&](const char* value) {
+    const char* arguments[] = {"step_bench", "--steps", value, "--json", "out.json"};
+    Options options;
+    parse_command_line(5, arguments, kAllGroups, "", extra, options);
+  };
+  CHECK(holds(usage_error([&] { parse_steps("0"); }), "--steps 0: out of range"));
+  parse_steps("7");
+  CHECK(verified_items(extra) == Items{{"--steps", "7"}});
+}
+
 TEST_CASE("the command line wins over the configuration file") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("run.toml");
@@ -114,6 +138,7 @@ TEST_CASE("what the parser does not take is a usage error that names it") {
   CHECK(holds(usage_error([] { parse({"--lr", "fast"}); }), "--lr"));
   CHECK(holds(usage_error([] { parse({"--lr", "-1"}); }), "--lr -1: out of range"));
   CHECK(holds(usage_error([] { parse({"--epochs", "0"}); }), "--epochs 0: out of range"));
+  CHECK(holds(usage_error([] { parse({"--keep-checkpoints", "4294967296"}); }), "out of range"));
   CHECK(holds(usage_error([] { parse({"--model", "resnet19"}); }), "resnet18, resnet34, resnet50"));
   CHECK(holds(usage_error([] { parse({"--config", "/nowhere/x.toml"}); }), "/nowhere/x.toml"));
   CHECK(holds(usage_error([] { parse({"--momentum", "nan"}); }), "--momentum"));
