@@ -8,8 +8,8 @@ namespace lockstep {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  virtual void* allocate(
-      std::int64_t bytes) = 0;  // zero-filled, aligned to 256; Error(memory) when there is none
+  // Zero-filled, aligned to 256; Error(memory) when there is none.
+  virtual void* allocate(std::int64_t bytes) = 0;
   virtual void deallocate(void* data, std::int64_t bytes) noexcept = 0;
 };
 

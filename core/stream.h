@@ -20,8 +20,8 @@ class Event {
    public:
     virtual ~State() = default;
     virtual bool query() = 0;  // complete? never blocks
-    virtual void
-    synchronize() = 0;  // blocks the host (asleep, not spinning); rethrows the error of a failed task
+    // Blocks the host (asleep, not spinning); rethrows the error of a failed task.
+    virtual void synchronize() = 0;
     virtual void* native_handle() { return nullptr; }
   };
 

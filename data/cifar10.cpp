@@ -95,8 +95,7 @@ void check_no_record_is_missing(const Dataset& test, const std::string& path) {
   if (full < 2 || std::count(counts.begin(), counts.end(), full) != test.classes - 1) return;
   fail(ExitCode::data,
        "{} has {} records: {} of class {} and {} of each other class, so one record is missing. Fetch the "
-       "data set "
-       "again: scripts/download_cifar10 DIR. (A set of your own: keep the classes balanced.)",
+       "data set again: scripts/download_cifar10 DIR. (A set of your own: keep the classes balanced.)",
        path, test.size(), *least, least - counts.begin(), full);
 }
 

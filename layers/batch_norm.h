@@ -35,7 +35,6 @@ class BatchNorm {
 
   int gamma() const { return gamma_; }
   int beta() const { return beta_; }
-  std::int64_t channels() const { return channels_; }
 
  private:
   std::string name_;

@@ -55,8 +55,8 @@ class ResidualBlock {
   std::optional<ConvBatchNorm> downsample_;
   std::vector<Shape> path_shapes_;  // outputs of the path's convolutions, for the largest batch
   Shape input_shape_;               // of the last forward
-  std::array<TensorView, 2>
-      scratch_;  // gradients inside the path: of convolution i's output in scratch_[i % 2]
+  // Gradients inside the path: of convolution i's output in scratch_[i % 2].
+  std::array<TensorView, 2> scratch_;
 };
 
 // Two 3x3 convolutions (ResNet-18 and 34). A downsample branch where the shape changes.

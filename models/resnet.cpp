@@ -224,10 +224,6 @@ void ResNet::backward(Context& context, std::int64_t n, Mode mode, GradMode grad
   impl_->backward({context, mode, gradients, ready}, n);
 }
 
-const ResNetOptions& ResNet::options() const {
-  return impl_->options_;
-}
-
 std::vector<std::string> ResNet::registration_order() const {
   std::vector<std::string> names;
   for (const InitialValue& value : impl_->initial_values()) {

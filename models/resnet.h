@@ -46,7 +46,6 @@ class ResNet {
   TensorView logits_gradient(std::int64_t n) const;                 // the loss writes here before backward
   void backward(Context& context, std::int64_t n, Mode mode, GradMode gradients, const GradientsReady& ready);
 
-  const ResNetOptions& options() const;
   // Parameter names in torchvision's (registration) order: the order of files.
   std::vector<std::string> registration_order() const;
 

@@ -21,8 +21,7 @@ class DeviceDataset {
 
   // Makes `indices` the current batch (at most `batch` of them).
   void select(Context& context, std::span<const std::int64_t> indices);
-  TensorView samples() const { return samples_; }  // i32 [n]: rows of images()
-  TensorView labels() const { return labels_; }    // i32 [n]
+  TensorView labels() const { return labels_; }  // i32 [n]
 
   // Crop and flip (training only) and normalisation into `input` [n,h,w,3] of f32 or bf16.
   void augment(Context& context, bool train, std::uint64_t seed, std::int64_t epoch,
@@ -31,7 +30,8 @@ class DeviceDataset {
  private:
   const Dataset& dataset_;
   Buffer image_memory_, batch_memory_;
-  TensorView images_, samples_, labels_;
+  TensorView images_;
+  TensorView samples_, labels_;       // i32 [n]: rows of images_, and their labels
   std::vector<std::int32_t> staged_;  // samples, then labels
 };
 

@@ -1,9 +1,11 @@
 // The learning rate: a pure function of the step, so that a resumed run cannot restart it.
 //
-//   t < w:   lr * (t + 1) / w                             linear warm-up, full after w steps (Goyal et al.,
-//   2017) constant lr step     lr * gamma^floor(t / (step_epochs * steps an epoch))
-//   torch.optim.lr_scheduler.StepLR cosine   lr * (1 + cos(pi * (t - w) / (T - w))) / 2 CosineAnnealingLR,
-//   T_max = T - w
+// clang-format off
+//   t < w:    lr * (t + 1) / w                                       linear warm-up (Goyal et al., 2017)
+//   constant  lr
+//   step      lr * gamma^floor(t / (step_epochs * steps an epoch))   torch.optim.lr_scheduler.StepLR
+//   cosine    lr * (1 + cos(pi * (t - w) / (T - w))) / 2             CosineAnnealingLR with T_max = T - w
+// clang-format on
 // with t the step counted over the whole run, T all its steps and w those of the warm-up.
 #pragma once
 
@@ -21,7 +23,6 @@ class Schedule {
   // epoch and step_in_epoch rather than their sum: after a resume with another number of ranks an epoch has
   // another number of steps, and the position in the schedule stays what it was.
   double learning_rate(std::int64_t epoch, std::int64_t step_in_epoch) const;
-  double base() const { return base_; }
 
  private:
   enum class Kind { constant, step, cosine };

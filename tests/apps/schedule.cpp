@@ -68,7 +68,7 @@ TEST_CASE("linear scaling is relative to a global batch of 256") {
   Options options = recipe("constant");
   options.linear_scaling = true;
   CHECK(Schedule(options, 10, 512).learning_rate(0, 0) == Approx(0.2));
-  CHECK(Schedule(options, 10, 64).base() == Approx(0.025));
+  CHECK(Schedule(options, 10, 64).learning_rate(0, 0) == Approx(0.025));
 }
 
 TEST_CASE("the position is what counts, not how many steps were taken") {
