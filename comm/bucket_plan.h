@@ -21,7 +21,4 @@ struct Bucket {
 std::vector<Bucket> plan_buckets(std::span<const std::int64_t> numels, std::span<const std::int64_t> offsets,
                                  std::span<const std::int64_t> caps_bytes);
 
-// 1 MiB first, so that communication starts early, then 25 MiB.
-inline constexpr std::int64_t kDefaultCapsBytes[] = {1 << 20, 25 << 20};
-
 }  // namespace lockstep

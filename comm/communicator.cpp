@@ -1,7 +1,6 @@
 #include "comm/communicator.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace lockstep {
 
@@ -24,43 +23,6 @@ std::vector<std::string> all_gather_text(Communicator& communicator, const std::
     texts.push_back(all.substr(rank * longest, static_cast<std::size_t>(lengths[rank])));
   }
   return texts;
-}
-
-namespace {
-
-// One process: the mean, sum and maximum over one rank are the data itself, so there is nothing to do.
-class SingleCommunicator final : public Communicator {
- public:
-  SingleCommunicator(std::unique_ptr<Stream> stream, Allocator& allocator)
-      : stream_(std::move(stream)), allocator_(allocator) {}
-
-  const char* name() const override { return "single"; }
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  Stream& stream() override { return *stream_; }
-  Allocator& allocator() override { return allocator_; }
-
-  void all_reduce(float*, std::int64_t, ReduceOp, const std::string&) override {}
-  // Host collectives come after the work on the stream, here as in a job of many ranks.
-  void all_reduce_host(double*, std::int64_t, ReduceOp, const std::string&) override {
-    stream_->synchronize();
-  }
-  void broadcast_host(void*, std::int64_t, int, const std::string&) override { stream_->synchronize(); }
-  void all_gather_host(const void* in, std::int64_t bytes, void* out, const std::string&) override {
-    stream_->synchronize();
-    std::memcpy(out, in, static_cast<std::size_t>(bytes));
-  }
-  void barrier(const std::string&) override { stream_->synchronize(); }
-
- private:
-  std::unique_ptr<Stream> stream_;
-  Allocator& allocator_;
-};
-
-}  // namespace
-
-std::unique_ptr<Communicator> make_single_communicator(std::unique_ptr<Stream> stream, Allocator& allocator) {
-  return std::make_unique<SingleCommunicator>(std::move(stream), allocator);
 }
 
 }  // namespace lockstep

@@ -3,10 +3,12 @@
 // Stream collectives are enqueued on `stream`: they start when the work before them on that stream is done,
 // and the host does not block. Every rank must issue the same sequence. Host collectives block the caller;
 // they go through the same queue, so that one thread makes all MPI calls.
+//
+// A collective that fails is Error(peer): a host collective throws it, a stream collective gives it to
+// whoever waits for the stream or an event behind it. A peer that never comes is the watchdog's business.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,7 +33,7 @@ class Communicator {
   virtual Allocator& allocator() = 0;
 
   // data[0..count) of f32, in place: the same bits on every rank. mean is the sum times 1/size in the same
-  // task.
+  // task. The data must live, and be left alone, until the collective is done on the stream.
   virtual void all_reduce(float* data, std::int64_t count, ReduceOp op, const std::string& what) = 0;
 
   // Blocking, on host memory. `what` names the operation in the message of a time-out.
@@ -44,7 +46,5 @@ class Communicator {
 
 // Texts of any length from every rank, in rank order, on every rank.
 std::vector<std::string> all_gather_text(Communicator& communicator, const std::string& text);
-
-std::unique_ptr<Communicator> make_single_communicator(std::unique_ptr<Stream> stream, Allocator& allocator);
 
 }  // namespace lockstep

@@ -11,6 +11,7 @@
 
 #include "comm/mpi_communicator.h"
 #include "comm/process.h"
+#include "comm/single_communicator.h"
 #include "comm/watchdog.h"
 #include "core/host.h"
 
@@ -36,11 +37,12 @@ void check_same_build(MPI_Comm comm, int size) {
   MPI_CHECK(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank].build == all[0].build) continue;
-    fail(ExitCode::peer,
-         "rank {} on host {} runs another binary (build {:.12}) than rank 0 on host {} (build {:.12}). Copy "
-         "the same "
-         "program to every host.",
-         rank, all[rank].host.data(), all[rank].build.data(), all[0].host.data(), all[0].build.data());
+    throw AgreedError(
+        ExitCode::peer,
+        fmt::format("rank {} on host {} runs another binary (build {:.12}) than rank 0 on host {} (build "
+                    "{:.12}). Copy the same program to every host.",
+                    rank, all[rank].host.data(), all[rank].build.data(), all[0].host.data(),
+                    all[0].build.data()));
   }
 }
 
@@ -86,16 +88,18 @@ void Process::Impl::init_mpi(const LaunchInfo& launch) {
   MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
   MPI_CHECK(MPI_Comm_size(MPI_COMM_WORLD, &size));
   if (provided < MPI_THREAD_SERIALIZED) {
-    fail(ExitCode::usage, "{} offers no thread support (MPI_THREAD_SERIALIZED). Use a build of it that does.",
-         mpi_library());
+    throw AgreedError(
+        ExitCode::usage,
+        fmt::format("{} offers no thread support (MPI_THREAD_SERIALIZED). Use a build of it that does.",
+                    mpi_library()));
   }
   if (size == 1) {
-    fail(ExitCode::peer,
-         "{} started {} processes, but {}, which this program was built with, sees one: the launcher belongs "
-         "to "
-         "another MPI. Use that library's own mpirun: mpirun -np {} PROGRAM ... (under Slurm: srun "
-         "--mpi=pmix).",
-         launch.launcher, launch.size, mpi_library(), launch.size);
+    throw AgreedError(
+        ExitCode::peer,
+        fmt::format("{} started {} processes, but {}, which this program was built with, sees one: the "
+                    "launcher belongs to another MPI. Use that library's own mpirun: mpirun -np {} PROGRAM "
+                    "... (under Slurm: srun --mpi=pmix).",
+                    launch.launcher, launch.size, mpi_library(), launch.size));
   }
   check_same_build(MPI_COMM_WORLD, size);
 

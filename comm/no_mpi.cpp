@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "comm/process.h"
+#include "comm/single_communicator.h"
 
 namespace lockstep {
 
@@ -16,11 +17,12 @@ class Process::Impl {
 Process::Process(std::chrono::seconds) : impl_(std::make_unique<Impl>()) {
   const LaunchInfo launch = launch_info();
   if (launch.size > 1) {
-    fail(ExitCode::usage,
-         "{} started {} processes, but this program was built without MPI and can only run alone. Install an "
-         "MPI "
-         "library (README.md names the package) and build again, or start one process without a launcher.",
-         launch.launcher, launch.size);
+    throw AgreedError(
+        ExitCode::usage,
+        fmt::format("{} started {} processes, but this program was built without MPI and can only run alone. "
+                    "Install an MPI library (README.md names the package) and build again, or start one "
+                    "process without a launcher.",
+                    launch.launcher, launch.size));
   }
 }
 

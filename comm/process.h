@@ -23,10 +23,10 @@ LaunchInfo launch_info();
 
 class Process {
  public:
-  // Initialises MPI where a launcher started more than one process. Error(peer) where the launcher says N > 1
-  // processes and MPI sees 1 (a launcher of another MPI), naming the command to use; Error(usage) where this
-  // build has no MPI. Right after MPI_Init the ranks exchange build_id(): Error(peer) names the rank and host
-  // that run another binary.
+  // Initialises MPI where a launcher started more than one process. What all ranks find alike is an
+  // AgreedError: peer where the launcher says N > 1 processes and MPI sees 1 (a launcher of another MPI),
+  // naming the command to use; usage where this build has no MPI; peer where build_id(), exchanged right
+  // after MPI_Init, differs, naming the rank and host that run another binary.
   explicit Process(std::chrono::seconds timeout);
   ~Process();  // MPI_Finalize; never throws
 

@@ -1,9 +1,8 @@
 #include "comm/reducer.h"
 
 #include <algorithm>
-#include <chrono>
+#include <exception>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "core/error.h"
@@ -47,12 +46,10 @@ Reducer::Reducer(Communicator& communicator, Stream& compute, std::vector<Bucket
 }
 
 Reducer::~Reducer() {
-  // The peers take the same step, so what was launched ends soon, unless a peer is gone: then nobody may wait
-  // forever.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  while (active_ && !launch_order_.empty() && !reduced_[at(launch_order_.back())].query() &&
-         std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  try {
+    communicator_.stream().synchronize();
+  } catch (const std::exception&) {
+    // A collective failed; whoever waits for its result has got the error. Nothing runs any more.
   }
 }
 
@@ -99,7 +96,6 @@ void Reducer::launch(int b) {
   comm.wait(compute_.record());
 
   // The spans are tasks of the comm stream too, so they time the collective and not the wait for its turn.
-
   Tracer* tracer = options_.tracer;
   auto begin = std::make_shared<std::int64_t>(0);
   if (tracer) comm.submit([tracer, begin] { *begin = tracer->now(); });

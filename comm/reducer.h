@@ -30,8 +30,8 @@ class Reducer {
   // names[i] is the name of parameter i, for messages. gradients is the flat buffer.
   Reducer(Communicator& communicator, Stream& compute, std::vector<Bucket> buckets,
           std::vector<std::string> names, float* gradients, Options options);
-  // After an error in the middle of a step, waits a moment for the buckets under way: they still write to the
-  // buffer.
+  // Waits for all that is under way on the comm stream, as after an error in the middle of a step: it still
+  // writes to the gradients. The watchdog bounds the wait where a peer is gone.
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;

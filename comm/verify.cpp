@@ -67,8 +67,11 @@ void verify_equal(Communicator& communicator, const std::string& what, const Ite
   // All ranks see the same hashes, so all of them come here and say the same.
   const std::vector<std::string> texts = all_gather_text(communicator, text);
   const auto rank = static_cast<std::size_t>(differing - hashes.begin());
-  fail(ExitCode::peer, "the ranks do not run the same training: {}. Start every rank with the same {}s.",
-       first_difference(what, decode(texts[0]), decode(texts[rank]), static_cast<int>(rank)), what);
+  throw AgreedError(
+      ExitCode::peer,
+      fmt::format("the ranks do not run the same training: {}. Start every rank with the same {}s.",
+                  first_difference(what, decode(texts[0]), decode(texts[rank]), static_cast<int>(rank)),
+                  what));
 }
 
 void agree_on_error(Communicator& communicator, ExitCode code, const std::string& message) {
@@ -80,8 +83,8 @@ void agree_on_error(Communicator& communicator, ExitCode code, const std::string
 
   const std::vector<std::string> messages = all_gather_text(communicator, message);
   const auto rank = static_cast<std::size_t>(failed - codes.begin());
-  if (communicator.size() == 1) throw Error(static_cast<ExitCode>(*failed), messages[rank]);
-  throw Error(static_cast<ExitCode>(*failed), fmt::format("on rank {}: {}", rank, messages[rank]));
+  const std::string where = communicator.size() == 1 ? "" : fmt::format("on rank {}: ", rank);
+  throw AgreedError(static_cast<ExitCode>(*failed), where + messages[rank]);
 }
 
 }  // namespace lockstep

@@ -5,20 +5,22 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace lockstep {
 
-// The exit codes of every program (docs/interfaces.md). mpirun reports the same code.
+// The exit codes of every program (docs/interfaces.md). mpirun reports the same code, but for a rank that a
+// signal killed: then it reports 128 + the signal, as 137 for SIGKILL.
 enum class ExitCode {
   ok = 0,
   internal = 1,  // a broken invariant: a defect of Lockstep itself
   usage = 2,
   data = 3,
   checkpoint = 4,
-  peer = 5,  // a lost rank, a time-out, ranks that disagree
+  peer = 5,  // of a rank that notices: another one is lost or late, or does not run the same thing
   device = 6,
   memory = 7,
   non_finite = 8,
@@ -34,6 +36,15 @@ class Error : public std::runtime_error {
  private:
   ExitCode code_;
 };
+
+// What all ranks know: each throws it with the same text, rank 0 prints it, and the job ends in order.
+class AgreedError : public Error {
+ public:
+  using Error::Error;
+};
+
+// What an exception means to the user: an Error as it is, std::bad_alloc as memory, others as internal.
+Error error_of(const std::exception& exception);
 
 // Throws Error(code, formatted message). The message says what is wrong, where, and what to do.
 template <class... Args>

@@ -11,8 +11,7 @@ std::thread start_thread(const std::string& name, std::function<void()> body) {
   // A new thread inherits the mask of the one that starts it, so there is no moment in which it is not deaf.
   sigset_t blocked, before;
   sigemptyset(&blocked);
-  sigaddset(&blocked, SIGINT);
-  sigaddset(&blocked, SIGTERM);
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&blocked, number);
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
   std::thread thread([short_name = name.substr(0, 15), run = std::move(body)] {
     pthread_setname_np(pthread_self(), short_name.c_str());

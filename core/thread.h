@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-// Starts body on a new thread. Tools show its name, cut to 15 characters. SIGINT and SIGTERM are blocked
-// there.
+// Starts body on a new thread. Tools show its name, cut to 15 characters. The signals that ask a program to
+// stop are blocked there: SIGINT, SIGTERM, SIGUSR1 and SIGUSR2.
 std::thread start_thread(const std::string& name, std::function<void()> body);
 
 }  // namespace lockstep

@@ -5,9 +5,7 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 
 #include "core/error.h"
 
@@ -52,7 +50,19 @@ void Tracer::add(std::string name, const char* category, std::int64_t begin, std
   if (!threads_.contains(thread)) threads_.emplace(thread, name_of_this_thread());
 }
 
-void Tracer::write(const std::string& path) const {
+void Tracer::open(const std::string& path) {
+  path_ = path;
+  file_.reset(std::fopen(path.c_str(), "w"));
+  if (!file_) cannot_write();
+}
+
+void Tracer::cannot_write() const {
+  fail(ExitCode::data, "cannot write the trace file {}: {}. Choose another path.", path_,
+       std::strerror(errno));
+}
+
+void Tracer::write() {
+  LOCKSTEP_CHECK(file_ != nullptr, "write() without open()");
   const std::lock_guard lock(mutex_);
   std::string text = "{\"traceEvents\": [\n";
   text +=
@@ -72,14 +82,8 @@ void Tracer::write(const std::string& path) const {
   }
   text += "\n]}\n";
   // A short write, a full disk at fclose: each is an error, since half a JSON file cannot be read.
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int reason = errno;
-  if (file != nullptr) written = std::fclose(file) == 0 && written;
-  if (!written) {
-    fail(ExitCode::data, "cannot write the trace file {}: {}. Choose another path.", path,
-         std::strerror(reason));
-  }
+  if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) cannot_write();
+  if (std::fclose(file_.release()) != 0) cannot_write();
 }
 
 }  // namespace lockstep

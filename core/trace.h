@@ -5,9 +5,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,9 +22,10 @@ class Tracer {
   // Nanoseconds since the tracer was made.
   std::int64_t now() const;
   void add(std::string name, const char* category, std::int64_t begin, std::int64_t end);  // any thread
-  // Writes {"traceEvents": [...]}: pid is the rank, tid the thread. Error(data) when the file cannot be
-  // written.
-  void write(const std::string& path) const;
+  // Makes the file that write() fills: what cannot be written is known before the work. Error(data).
+  void open(const std::string& path);
+  // Writes {"traceEvents": [...]}: pid is the rank, tid the thread. Once, after open(). Error(data).
+  void write();
 
  private:
   struct Record {
@@ -30,9 +34,16 @@ class Tracer {
     std::int64_t begin, end;
     std::int64_t thread;
   };
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  [[noreturn]] void cannot_write() const;
+
   int rank_;
   std::chrono::steady_clock::time_point start_;
-  mutable std::mutex mutex_;
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::mutex mutex_;
   std::vector<Record> records_;
   std::map<std::int64_t, std::string> threads_;  // names of the threads seen
 };
@@ -40,8 +51,8 @@ class Tracer {
 // Times its own scope.
 class Span {
  public:
-  Span(Tracer* tracer, std::string name, const char* category)
-      : tracer_(tracer), name_(std::move(name)), category_(category), begin_(tracer ? tracer->now() : 0) {}
+  Span(Tracer* tracer, std::string_view name, const char* category)
+      : tracer_(tracer), name_(tracer ? name : ""), category_(category), begin_(tracer ? tracer->now() : 0) {}
   ~Span() {
     if (tracer_) tracer_->add(std::move(name_), category_, begin_, tracer_->now());
   }

@@ -16,17 +16,10 @@ using namespace lockstep;
 const std::vector<OptionGroup> kGroups = {OptionGroup::model, OptionGroup::data, OptionGroup::recipe,
                                           OptionGroup::machine, OptionGroup::run};
 
-// "trace.json" of rank 1 is "trace.rank1.json".
-std::string trace_path(const std::string& path, int rank) {
-  if (rank == 0) return path;
-  const auto dot = path.rfind(".json");
-  return fmt::format("{}.rank{}{}", path.substr(0, dot), rank,
-                     dot == std::string::npos ? "" : path.substr(dot));
-}
-
 // The declaration order is the lifetime order: tracer, engine, trainer. The communicator belongs to the
 // process.
-ExitCode train(Process& process, const Options& given, const Options& options, StartupClock& clock) {
+ExitCode train(Process& process, const Options& given, const Options& options, StartupClock& clock,
+               const StopSignals& signals) {
   const std::string config = fmt::format("# lockstep {}, {} rank(s); load with --config FILE\n{}", version(),
                                          process.size(), to_config(options, kGroups));
   if (process.rank() == 0) {
@@ -38,16 +31,18 @@ ExitCode train(Process& process, const Options& given, const Options& options, S
   Engine engine(process.communicator(), given, options, tracer ? &*tracer : nullptr,
                 [&](const std::string& phase) { clock.phase(phase); });
   const bool on_terminal = process.rank() == 0 && shows_on_terminal(!launch_info().launcher.empty());
-  Trainer trainer(engine, config, on_terminal, make_logger(process.rank()), clock);
-  const ExitCode code = trainer.run();
-  if (tracer) tracer->write(trace_path(options.trace, process.rank()));
-  return code;
+  Trainer trainer(engine, config, on_terminal, make_logger(process.rank()), clock, signals);
+  return end_job_on_error(process, [&] { return trainer.run(); });
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program(
-      argc, argv,
-      {"Trains a ResNet in lockstep on all ranks: mpirun -np 2 resnet_train", kGroups, {}, train});
+  const StopSignals signals;
+  return run_program(argc, argv,
+                     {"Trains a ResNet in lockstep on all ranks: mpirun -np 2 resnet_train",
+                      kGroups,
+                      {},
+                      [&](Process& process, const Options& given, const Options& options,
+                          StartupClock& clock) { return train(process, given, options, clock, signals); }});
 }

@@ -7,33 +7,24 @@
 
 namespace lockstep {
 
-// Thrown on every rank, with the same text.
-class AgreedError : public Error {
- public:
-  using Error::Error;
-};
-
 // Runs something that one rank may fail at alone; then either no rank throws, or all throw the first one's
-// error.
+// error as AgreedError. A plain Error means that the ranks could not be asked.
 template <class Function>
 void all_or_none(Communicator& communicator, Function&& function) {
   ExitCode code = ExitCode::ok;
   std::string message;
   try {
     function();
-  } catch (const Error& error) {
+  } catch (const std::exception& exception) {
+    const Error error = error_of(exception);
     code = error.code();
     message = error.what();
   }
-  try {
-    agree_on_error(communicator, code, message);
-  } catch (const Error& error) {
-    throw AgreedError(error.code(), error.what());
-  }
+  agree_on_error(communicator, code, message);
 }
 
-// Runs something that fails on all ranks alike: a comparison of all ranks, or a check of what they agree
-// about.
+// Runs a check of what the ranks have agreed about, so that all fail alike. No collective in it: that one may
+// fail on one rank alone.
 template <class Function>
 void on_all_ranks(Function&& function) {
   try {

@@ -4,16 +4,37 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 namespace lockstep {
 namespace fs = std::filesystem;
 
+namespace {
+
+// Empty where the directory cannot be read.
+std::vector<fs::directory_entry> entries_of(const std::string& directory) {
+  std::vector<fs::directory_entry> entries;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    entries.push_back(*at);
+  }
+  return entries;
+}
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return fs::equivalent(a, b, error) && !error;
+}
+
+}  // namespace
+
 std::vector<std::string> checkpoints_in(const std::string& directory) {
   std::vector<std::pair<fs::file_time_type, std::string>> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
+  for (const fs::directory_entry& entry : entries_of(directory)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("step-") || !name.ends_with(".ckpt")) continue;
+    std::error_code error;
     const auto time = entry.last_write_time(error);
     if (!error) found.emplace_back(time, entry.path().string());
   }
@@ -23,11 +44,22 @@ std::vector<std::string> checkpoints_in(const std::string& directory) {
   return paths;
 }
 
+void refuse_foreign_checkpoints(const std::string& directory, const std::string& resumed) {
+  const std::vector<std::string> existing = checkpoints_in(directory);
+  const auto is_resumed = [&](const std::string& path) { return is_same_file(path, resumed); };
+  if (existing.empty() || std::any_of(existing.begin(), existing.end(), is_resumed)) return;
+  fail(
+      ExitCode::checkpoint,
+      "--checkpoint-dir {} holds checkpoints of another run, which this one would overwrite: go on from them "
+      "with --resume auto, or choose another directory",
+      directory);
+}
+
 NewestCheckpoint newest_valid_checkpoint(const std::string& directory) {
   NewestCheckpoint newest;
   for (const std::string& path : checkpoints_in(directory)) {
     try {
-      const CheckpointFile file(path);
+      newest.file.emplace(path);
       newest.path = path;
       return newest;
     } catch (const Error& error) {
@@ -37,7 +69,8 @@ NewestCheckpoint newest_valid_checkpoint(const std::string& directory) {
   return newest;
 }
 
-CheckpointDirectory::CheckpointDirectory(std::string path, int keep, std::shared_ptr<spdlog::logger> logger)
+CheckpointDirectory::CheckpointDirectory(std::string path, std::int64_t keep,
+                                         std::shared_ptr<spdlog::logger> logger)
     : path_(std::move(path)), keep_(static_cast<std::size_t>(keep)), logger_(std::move(logger)) {
   std::error_code error;
   fs::create_directories(path_, error);
@@ -46,15 +79,30 @@ CheckpointDirectory::CheckpointDirectory(std::string path, int keep, std::shared
                   error.message());
     return;
   }
-  for (const auto& entry :
-       fs::directory_iterator(path_, error)) {  // left by a run that was killed while it wrote
+  for (const fs::directory_entry& entry : entries_of(path_)) {
+    // Left by a run that was killed while it wrote.
     if (entry.path().string().ends_with(".ckpt.tmp")) fs::remove(entry.path(), error);
   }
 }
 
-void CheckpointDirectory::adopt_existing() {
+void CheckpointDirectory::adopt(const std::string& resumed) {
   written_ = checkpoints_in(path_);
+  while (!written_.empty() && !is_same_file(written_.front(), resumed)) written_.erase(written_.begin());
   std::reverse(written_.begin(), written_.end());
+}
+
+void CheckpointDirectory::save_config(const std::string& config) {
+  const fs::path path = fs::path(path_) / "config.toml";
+  const std::string temporary = path.string() + ".tmp";
+  std::ofstream file(temporary, std::ios::trunc);
+  file << config;
+  file.close();
+  std::error_code error;
+  if (file) fs::rename(temporary, path, error);
+  if (!file || error) {
+    fs::remove(temporary, error);
+    logger_->warn("cannot write {}. Training goes on", path.string());
+  }
 }
 
 bool CheckpointDirectory::save(const CheckpointHeader& header, Context& context,

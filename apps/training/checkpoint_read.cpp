@@ -24,7 +24,8 @@ struct FileBytes {
 };
 
 FileBytes read_file(const std::string& path) {
-  if (std::filesystem::is_directory(path)) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
     fail(ExitCode::checkpoint,
          "checkpoint {0}: this is a directory. Name a file in it, or use --checkpoint-dir {0} --resume auto",
          path);
@@ -111,8 +112,7 @@ TrainState CheckpointFile::state_for(const RunShape& now) const {
   if (then.model != now.model || then.stem != now.stem) {
     fail(ExitCode::checkpoint,
          "checkpoint {} is of {} with the {} stem, this run trains {} with the {} stem: give --model {} "
-         "--stem {}, or "
-         "another checkpoint",
+         "--stem {}, or another checkpoint",
          path_, then.model, then.stem, now.model, now.stem, then.model, then.stem);
   }
   TrainState state = header_.state;
@@ -121,8 +121,7 @@ TrainState CheckpointFile::state_for(const RunShape& now) const {
     if (a == b || between_epochs) return;
     fail(ExitCode::checkpoint,
          "checkpoint {} was written inside epoch {} (after {} of {} steps) with {} {}, this run has {}: "
-         "resume with {}, "
-         "or from a checkpoint between two epochs",
+         "resume with {}, or from a checkpoint between two epochs",
          path_, state.epoch, state.step_in_epoch, then.steps_per_epoch, what, a, b, a);
   };
   must_equal("ranks:", then.world_size, now.world_size);

@@ -16,10 +16,13 @@ constexpr std::uint64_t kSyntheticSeed = 0;
 // gradients there (4.4 instead of 7.7 ms for ResNet-50's update).
 constexpr std::int64_t kLocalBucketBytes = 1 << 20;
 
-std::unique_ptr<Backend> backend_for(const Options& options) {
-  if (options.device == "cpu") return make_cpu_backend(static_cast<int>(options.threads));
-  if (options.device == "reference") return make_reference_backend();
-  return make_cuda_backend(0);
+Device device_of(const Options& options) {
+  Device device;
+  device.kind = options.device == "cpu"         ? DeviceKind::cpu
+                : options.device == "reference" ? DeviceKind::reference
+                                                : DeviceKind::cuda;
+  device.threads = static_cast<int>(options.threads);
+  return device;
 }
 
 DType compute_type(const Options& options) {
@@ -47,6 +50,8 @@ std::string hash_of(Context& context, const TensorView& flat) {
   return hash.hex();
 }
 
+}  // namespace
+
 std::vector<std::int64_t> bucket_caps(const Options& options, int ranks) {
   if (ranks == 1) return {kLocalBucketBytes};
   constexpr double kMiB = 1 << 20;
@@ -54,16 +59,14 @@ std::vector<std::int64_t> bucket_caps(const Options& options, int ranks) {
           static_cast<std::int64_t>(options.bucket_cap_mb * kMiB)};
 }
 
-}  // namespace
-
 Engine::Engine(Communicator& communicator, const Options& given, const Options& resolved, Tracer* tracer,
                const PhaseDone& done)
     : communicator_(communicator),
       options_(resolved),
       backend_([&] {
-        on_all_ranks([&] { verify_equal(communicator, "option", verified_items(given)); });
+        verify_equal(communicator, "option", verified_items(given));
         std::unique_ptr<Backend> backend;
-        all_or_none(communicator, [&] { backend = backend_for(resolved); });
+        all_or_none(communicator, [&] { backend = make_backend(device_of(resolved)); });
         return backend;
       }()),
       stream_(backend_->make_compute_stream()),
@@ -82,21 +85,16 @@ void Engine::load_data() {
     if (options_.limit_train != Options::kAll) limit(datasets_.train, options_.limit_train, "--limit-train");
     if (options_.limit_test != Options::kAll) limit(datasets_.test, options_.limit_test, "--limit-test");
   });
-  on_all_ranks([&] {
-    if (communicator_.size() > 1) {
-      Items items = description_of(datasets_.train, "training");
-      for (const auto& item : description_of(datasets_.test, "test")) items.push_back(item);
-      verify_equal(communicator_, "data set", items);
-    }
-    SamplerOptions sampler;
-    sampler.dataset_size = datasets_.train.size();
-    sampler.world_size = communicator_.size();
-    samples_ = samples_per_rank(sampler);
-    steps_ = (samples_ + options_.batch_size - 1) / options_.batch_size;
-    if (steps_ == 0) {
-      fail(ExitCode::usage, "{} has no training samples: an epoch would have 0 steps", datasets_.train.name);
-    }
-  });
+  if (communicator_.size() > 1) {
+    Items items = description_of(datasets_.train, "training");
+    for (const auto& item : description_of(datasets_.test, "test")) items.push_back(item);
+    verify_equal(communicator_, "data set", items);
+  }
+  SamplerOptions sampler;
+  sampler.dataset_size = datasets_.train.size();
+  sampler.world_size = communicator_.size();
+  samples_ = samples_per_rank(sampler);
+  steps_ = (samples_ + options_.batch_size - 1) / options_.batch_size;
 }
 
 void Engine::build_model() {
@@ -109,12 +107,10 @@ void Engine::build_model() {
   network.width = datasets_.train.width;
   network.residual_gamma = static_cast<float>(options_.residual_gamma);
   model_ = std::make_unique<ResNet>(network, store_);
-  on_all_ranks([&] {
-    Items items;
-    for (const Parameter& p : store_.parameters()) items.emplace_back(p.name, p.shape.to_string());
-    verify_equal(communicator_, "parameter", items);
-    refuse_single_values();
-  });
+  Items items;
+  for (const Parameter& p : store_.parameters()) items.emplace_back(p.name, p.shape.to_string());
+  verify_equal(communicator_, "parameter", items);
+  on_all_ranks([&] { refuse_single_values(); });
   all_or_none(communicator_, [&] {
     const std::int64_t batch = std::min(options_.batch_size, std::max(samples_, datasets_.test.size()));
     const DType compute = compute_type(options_);
@@ -149,10 +145,8 @@ void Engine::refuse_single_values() const {
     if (model_->smallest_batch_norm_rows(n) >= 2) continue;
     fail(ExitCode::usage,
          "a batch of {} sample{} on a rank leaves one value a channel in a batch norm, which has no variance "
-         "({} samples "
-         "on each rank, --batch-size {}): choose a batch size of at least 2 whose last batch is not 1, or "
-         "change "
-         "--limit-train or the number of ranks",
+         "({} samples on each rank, --batch-size {}): choose a batch size of at least 2 whose last batch is "
+         "not 1, or change --limit-train or the number of ranks",
          n, n == 1 ? "" : "s", samples_, options_.batch_size);
   }
 }

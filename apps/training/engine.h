@@ -16,6 +16,9 @@ namespace lockstep {
 // Calls back at the end of each phase of start-up, with its name.
 using PhaseDone = std::function<void(const std::string& phase)>;
 
+// What plan_buckets() takes, for a job of `ranks` processes.
+std::vector<std::int64_t> bucket_caps(const Options& options, int ranks);
+
 class Engine {
  public:
   // Verifies across ranks, in this order: options, data, parameters; then initial weights, which every rank

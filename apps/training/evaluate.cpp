@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-Evaluation evaluate(Engine& engine, int signal) {
+Evaluation evaluate(Engine& engine, const StopSignals& signals) {
   Context& context = engine.context();
   const Span span(context.tracer, "evaluate", "epoch");
   Communicator& communicator = engine.communicator();
@@ -19,8 +19,8 @@ Evaluation evaluate(Engine& engine, int signal) {
   loss.layout(memory);
 
   double sums[5] = {};  // loss, correct, samples, SIGINT, SIGTERM
-  for (std::int64_t step = 0; engine.options().batch_size * step < static_cast<std::int64_t>(indices.size());
-       ++step) {
+  const auto count = static_cast<std::int64_t>(indices.size());
+  for (std::int64_t step = 0; engine.options().batch_size * step < count && signals.arrived() == 0; ++step) {
     const auto samples = engine.batch(indices, step);
     const auto n = static_cast<std::int64_t>(samples.size());
     data.select(context, samples);
@@ -36,6 +36,7 @@ Evaluation evaluate(Engine& engine, int signal) {
     sums[1] += batch_correct;
     sums[2] += static_cast<double>(n);
   }
+  const int signal = signals.arrived();
   sums[3] = signal == SIGINT ? 1 : 0;
   sums[4] = signal == SIGTERM ? 1 : 0;
   communicator.all_reduce_host(sums, std::size(sums), ReduceOp::sum, "evaluation");

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -21,9 +20,10 @@ using Json = nlohmann::ordered_json;
 
 bool stays(const std::string& text, std::int64_t epoch, std::int64_t step) {
   const Json line = Json::parse(text, nullptr, false);
-  if (!line.is_object() || !line.contains("epoch")) return false;
-  return line.contains("step") ? line["step"].get<std::int64_t>() < step
-                               : line["epoch"].get<std::int64_t>() < epoch;
+  if (!line.is_object()) return false;
+  const bool is_step = line.contains("step");
+  const Json position = line.value(is_step ? "step" : "epoch", Json());
+  return position.is_number_integer() && position.get<std::int64_t>() < (is_step ? step : epoch);
 }
 
 void cut(const std::string& path, std::int64_t epoch, std::int64_t step) {
@@ -37,7 +37,7 @@ void cut(const std::string& path, std::int64_t epoch, std::int64_t step) {
   }
   out.close();
   if (!out) cannot_write(temporary);
-  std::filesystem::rename(temporary, path);
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) cannot_write(path);
 }
 
 }  // namespace

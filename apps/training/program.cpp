@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <new>
 #include <optional>
 
 #include "apps/training/agree.h"
@@ -16,33 +15,37 @@ void print_error(const std::string& who, const std::string& message) {
   std::fputs(fmt::format("{}error: {}\n", who, message).c_str(), stderr);
 }
 
-[[noreturn]] void end_job(Process& process, ExitCode code, const std::string& message) {
-  print_error(process.size() > 1 ? fmt::format("[rank {}] ", process.rank()) : "", message);
-  process.abort(code);
-}
-
 ExitCode run(Process& process, const Program& program, const Options& given,
              const std::optional<Error>& parse_error, StartupClock& clock) {
   try {
-    Options resolved;
-    all_or_none(process.communicator(), [&] {
-      if (parse_error) throw *parse_error;
-      resolved = resolve(given, process.size(), process.local_size());
+    return end_job_on_error(process, [&] {
+      Options resolved;
+      all_or_none(process.communicator(), [&] {
+        if (parse_error) throw *parse_error;
+        resolved = resolve(given, process.size(), process.local_size());
+      });
+      verify_equal(process.communicator(), "option", verified_items(program.extra));
+      return program.work(process, given, resolved, clock);
     });
-    return program.work(process, given, resolved, clock);
   } catch (const AgreedError& error) {
     if (process.rank() == 0) print_error("", error.what());
     return error.code();
-  } catch (const Error& error) {
-    end_job(process, error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    end_job(process, ExitCode::memory, "out of memory: choose a smaller --batch-size or model");
-  } catch (const std::exception& error) {
-    end_job(process, ExitCode::internal, error.what());
   }
 }
 
 }  // namespace
+
+ExitCode end_job_on_error(Process& process, const std::function<ExitCode()>& part) {
+  try {
+    return part();
+  } catch (const AgreedError&) {
+    throw;
+  } catch (const std::exception& exception) {
+    const Error error = error_of(exception);
+    print_error(process.size() > 1 ? fmt::format("[rank {}] ", process.rank()) : "", error.what());
+    process.abort(error.code());
+  }
+}
 
 int run_program(int argc, char** argv, const Program& program) {
   StartupClock clock;
@@ -59,15 +62,19 @@ int run_program(int argc, char** argv, const Program& program) {
   } catch (const Error& error) {
     parse_error = error;  // the others have to know, for this rank may be the only one that has it
   }
+  // Where the command line was refused, what it said about the time-out is not to be trusted.
+  const std::int64_t timeout = parse_error ? Options{}.timeout : options.timeout;
   try {
-    Process process{std::chrono::seconds(options.timeout)};
+    Process process{std::chrono::seconds(timeout)};
     clock.phase("MPI_Init");
     return static_cast<int>(run(process, program, options, parse_error, clock));
-  } catch (const Error& error) {
-    // The job could not be made. What all ranks find alike is printed once.
-    const bool alike = error.code() == ExitCode::usage || error.code() == ExitCode::peer;
-    if (launch_rank == 0 || !alike)
-      print_error(alike ? "" : fmt::format("[rank {}] ", launch_rank), error.what());
+  } catch (const AgreedError& error) {
+    if (launch_rank == 0) print_error("", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& exception) {
+    // The job could not be made, and the other ranks do not know.
+    const Error error = error_of(exception);
+    print_error(launch_info().size > 1 ? fmt::format("[rank {}] ", launch_rank) : "", error.what());
     return static_cast<int>(error.code());
   }
 }

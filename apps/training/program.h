@@ -21,6 +21,11 @@ struct Program {
       work;
 };
 
+// Runs a part of the work. An error of this rank alone is printed and ends the whole job from within the
+// part: nothing of what surrounds the call is destroyed, since the comm stream may still write to it. An
+// AgreedError is passed on.
+ExitCode end_job_on_error(Process& process, const std::function<ExitCode()>& part);
+
 // Returns the exit code. An error that all ranks know (AgreedError) is printed once, by rank 0, and the job
 // ends in order; one of this rank alone is printed with its rank and ends the whole job with its code, so
 // that nobody waits.

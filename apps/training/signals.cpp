@@ -1,13 +1,15 @@
 #include "apps/training/signals.h"
 
+#include <atomic>
 #include <csignal>
 #include <initializer_list>
 
 namespace lockstep {
 namespace {
 
-// The one global: a signal handler can reach nothing else.
-volatile std::sig_atomic_t arrived_signal = 0;
+// The one global: a signal handler can reach nothing else. It may run on any thread that a library started.
+std::atomic<int> arrived_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void on_signal(int number) {
   arrived_signal = number == SIGUSR1 ? SIGINT : number == SIGUSR2 ? SIGTERM : number;

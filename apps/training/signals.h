@@ -5,7 +5,8 @@
 
 namespace lockstep {
 
-// Installs the handlers for its lifetime. The number that has arrived is process-wide, as signals are.
+// Installs the handlers for its lifetime: main() makes it first, so that a signal during start-up counts too.
+// The number that has arrived is process-wide, as signals are.
 class StopSignals {
  public:
   StopSignals();

@@ -41,11 +41,11 @@ TrainStep::TrainStep(Context& context, Communicator& communicator, ResNet& model
       data_(data),
       settings_(settings),
       optimizer_(store, settings.optimizer),
+      outcome_memory_(communicator.allocator(), kOutcomeFloats * size_of(DType::f32)),
       reducer_(communicator, context.stream, plan(store, settings.bucket_caps_bytes), names(store),
                store.all_gradients().as<float>(), {settings.overlap, context.tracer}),
       loss_("loss", static_cast<float>(settings.label_smoothing)),
       loss_memory_(context.backend.allocator(), kLossBytes),
-      outcome_memory_(communicator.allocator(), kOutcomeFloats * size_of(DType::f32)),
       saved_statistics_(context.backend.allocator(), store.all_buffers().bytes()) {
   loss_.layout(loss_memory_);
 }

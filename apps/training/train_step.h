@@ -62,8 +62,6 @@ class TrainStep {
 
   Result run(const Request& request);
 
-  const Reducer& reducer() const { return reducer_; }
-
  private:
   void forward(const Request& request, Result& result);
   void backward(const Request& request, Result& result);
@@ -79,10 +77,10 @@ class TrainStep {
   DeviceDataset& data_;
   Settings settings_;
   Optimizer optimizer_;
-  Reducer reducer_;
+  Buffer outcome_memory_;  // of the communicator: {loss, not finite, SIGINT, SIGTERM}, summed over the ranks
+  Reducer reducer_;        // behind it: its destructor waits for the collectives that write there
   SoftmaxCrossEntropy loss_;
   Arena loss_memory_;
-  Buffer outcome_memory_;  // of the communicator: {loss, not finite, SIGINT, SIGTERM}, summed over the ranks
   Buffer saved_statistics_;  // batch norm's running statistics before this step
   Event outcome_reduced_;
   TensorView logits_;  // of this step

@@ -8,29 +8,44 @@
 #include "apps/training/agree.h"
 
 namespace lockstep {
+namespace {
+
+const char* name_of_signal(int signal) {
+  return signal == SIGINT ? "SIGINT" : "SIGTERM";
+}
+
+ExitCode code_of_signal(int signal) {
+  return signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
+}
+
+}  // namespace
 
 Trainer::Trainer(Engine& engine, std::string config, bool on_terminal, std::shared_ptr<spdlog::logger> logger,
-                 StartupClock& clock)
+                 StartupClock& clock, const StopSignals& signals)
     : engine_(engine),
       options_(engine.options()),
       config_(std::move(config)),
       logger_(std::move(logger)),
       clock_(clock),
       schedule_(options_, engine.steps_per_epoch(), options_.batch_size * engine.communicator().size()),
-      progress_(engine.communicator().rank() == 0, on_terminal, engine.communicator().size()) {}
+      progress_(engine.communicator().rank() == 0, on_terminal, engine.communicator().size()),
+      signals_(signals) {}
 
 ExitCode Trainer::run() {
   start();
-  if (options_.evaluate_only) {
-    evaluate_only();
-    return ExitCode::ok;
-  }
+  const ExitCode code = options_.evaluate_only ? evaluate_only() : train();
+  write_trace();
+  return code;
+}
+
+ExitCode Trainer::train() {
+  if (const int signal = signal_at_start(); signal != 0) return stop(signal);
   while (state_.epoch < options_.epochs) {
     epoch_begin_ = std::chrono::steady_clock::now();
     const ExitCode code = train_epoch();
     if (code != ExitCode::ok) return code;
     const int signal = finish_epoch();
-    if (signal != 0 && state_.epoch < options_.epochs) return stop(signal);
+    if (signal != 0) return stop(signal);
   }
   save();
   return ExitCode::ok;
@@ -101,15 +116,17 @@ void Trainer::count_skipped(const TrainStep::Result& result) {
   throw AgreedError(
       ExitCode::non_finite,
       fmt::format("the loss was not finite for {} steps in a row, up to step {}. On rank {} the first tensor "
-                  "that is not "
-                  "finite: {}. Lower --lr, lengthen --warmup-epochs, or resume from an earlier checkpoint",
+                  "that is not finite: {}. Lower --lr, lengthen --warmup-epochs, or resume from an earlier "
+                  "checkpoint",
                   state_.skipped_in_a_row, state_.step, rank, all[rank]));
 }
 
-// Returns a signal that arrived at some rank in the meantime.
+// Returns a signal that arrived at some rank in the meantime: then the epoch is not finished, all its steps
+// are done, and the run that goes on evaluates.
 int Trainer::finish_epoch() {
   engine_.broadcast_statistics();
-  const Evaluation test = evaluate(engine_, signals_.arrived());
+  const Evaluation test = evaluate(engine_, signals_);
+  if (test.signal != 0) return test.signal;
   if (options_.checksums) print_checksums();
   EpochRecord record;
   record.epoch = state_.epoch;
@@ -131,25 +148,31 @@ int Trainer::finish_epoch() {
   state_.loss_sum = 0;
   state_.loss_samples = 0;
   if (options_.checkpoint_interval == Options::kUnset) save();
-  return test.signal;
+  return 0;
 }
 
 ExitCode Trainer::stop(int signal) {
   save();
-  progress_.print(
-      fmt::format("stopped by {} after step {}{}", signal == SIGINT ? "SIGINT" : "SIGTERM", state_.step - 1,
-                  directory_ ? ": go on with --resume auto" : " (no --checkpoint-dir, nothing is kept)"));
-  return signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
+  const std::string newest = directory_ ? directory_->newest() : "";
+  progress_.print(fmt::format(
+      "stopped by {} after {} steps{}", name_of_signal(signal), state_.step,
+      newest.empty() ? ": no checkpoint is kept" : fmt::format(": go on with --resume {}", newest)));
+  return code_of_signal(signal);
 }
 
-void Trainer::evaluate_only() {
+ExitCode Trainer::evaluate_only() {
   const auto begin = std::chrono::steady_clock::now();
-  const Evaluation test = evaluate(engine_, 0);
+  const Evaluation test = evaluate(engine_, signals_);
+  if (test.signal != 0) {
+    progress_.print(fmt::format("stopped by {}", name_of_signal(test.signal)));
+    return code_of_signal(test.signal);
+  }
   EpochRecord record{state_.epoch, std::nullopt, test.loss, test.accuracy, test.correct, test.total, 0};
   record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (metrics_) metrics_->write(record);
   progress_.print(fmt::format("test loss {:.4f}  test accuracy {:.2f}% ({} of {})", test.loss,
                               100 * test.accuracy, test.correct, test.total));
+  return ExitCode::ok;
 }
 
 // One write a line, so that the launcher does not mix the ranks' lines.

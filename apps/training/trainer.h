@@ -23,23 +23,27 @@ class Trainer {
  public:
   // config: the text that is saved with the run. on_terminal: rank 0 may show a live line.
   Trainer(Engine& engine, std::string config, bool on_terminal, std::shared_ptr<spdlog::logger> logger,
-          StartupClock& clock);
+          StartupClock& clock, const StopSignals& signals);
 
   // Trains to the last epoch, or until a signal. ExitCode::ok, interrupted or terminated.
   ExitCode run();
 
  private:
   void start();
+  void open_files();
   void resume();
+  ExitCode train();
+  int signal_at_start();
   RunShape run_shape() const;
   ExitCode train_epoch();
-  void finish_step(const TrainStep::Result& result, double lr, std::int64_t images);
+  void finish_step(const TrainStep::Result& result, double lr, std::int64_t samples);
   void count_skipped(const TrainStep::Result& result);
   int finish_epoch();
   ExitCode stop(int signal);
-  void evaluate_only();
+  ExitCode evaluate_only();
   void print_checksums();
   void save();
+  void write_trace();
   void dump_indices() const;
   bool is_root() const { return engine_.communicator().rank() == 0; }
 
@@ -50,9 +54,9 @@ class Trainer {
   StartupClock& clock_;
   Schedule schedule_;
   ProgressLine progress_;
-  StopSignals signals_;
+  const StopSignals& signals_;
   TrainState state_;
-  bool resumed_ = false;
+  std::string resumed_;                           // the checkpoint that it goes on from; empty: none
   std::optional<MetricsFile> metrics_;            // rank 0
   std::optional<CheckpointDirectory> directory_;  // rank 0
   std::int64_t saved_step_ = -1;                  // the step of the newest checkpoint, saved or loaded

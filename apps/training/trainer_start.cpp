@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "apps/training/agree.h"
@@ -13,32 +13,65 @@
 
 namespace lockstep {
 
+namespace {
+
+// "trace.json" of rank 1 is "trace.rank1.json".
+std::string trace_path(const std::string& path, int rank) {
+  if (rank == 0) return path;
+  std::filesystem::path own = path;
+  return own.replace_extension(fmt::format(".rank{}{}", rank, own.extension().string())).string();
+}
+
+}  // namespace
+
 void Trainer::start() {
   if (!options_.resume.empty()) resume();
-  if (!options_.checkpoint_dir.empty() && !options_.evaluate_only && is_root()) {
-    directory_.emplace(options_.checkpoint_dir, static_cast<int>(options_.keep_checkpoints), logger_);
-    if (resumed_) {
-      directory_->adopt_existing();
-    } else if (!checkpoints_in(options_.checkpoint_dir).empty()) {
-      logger_->warn(
-          "--checkpoint-dir {} holds checkpoints of an earlier run: they stay. --resume auto goes on from "
-          "the "
-          "one that was written last",
-          options_.checkpoint_dir);
-    }
-    std::ofstream(std::filesystem::path(options_.checkpoint_dir) / "config.toml") << config_;
+  all_or_none(engine_.communicator(), [&] { open_files(); });
+  clock_.phase("files");
+  if (!resumed_.empty() && state_.epoch >= options_.epochs && !options_.evaluate_only) {
+    progress_.print(fmt::format("this run is complete: --epochs {} are done", options_.epochs));
   }
-  all_or_none(engine_.communicator(), [&] {
-    if (!options_.dump_indices.empty() && is_root()) dump_indices();
-    if (options_.metrics.empty() || !is_root()) return;
+}
+
+// What refuses the run comes before anything is written.
+void Trainer::open_files() {
+  const bool saves = !options_.checkpoint_dir.empty() && !options_.evaluate_only && is_root();
+  // With --resume auto and no valid checkpoint there is nothing to lose.
+  if (saves && !(options_.resume == "auto" && resumed_.empty())) {
+    refuse_foreign_checkpoints(options_.checkpoint_dir, resumed_);
+  }
+  if (Tracer* tracer = engine_.context().tracer) {
+    tracer->open(trace_path(options_.trace, engine_.communicator().rank()));
+  }
+  if (!options_.dump_indices.empty() && is_root()) dump_indices();
+  if (!options_.metrics.empty() && is_root()) {
     const auto start = options_.evaluate_only ? MetricsFile::Start::append
-                       : resumed_             ? MetricsFile::Start::resume
+                       : !resumed_.empty()    ? MetricsFile::Start::resume
                                               : MetricsFile::Start::overwrite;
     metrics_.emplace(options_.metrics, start, state_.epoch, state_.step);
-  });
-  clock_.phase("files");
-  if (resumed_ && state_.epoch >= options_.epochs && !options_.evaluate_only) {
-    progress_.print(fmt::format("this run is complete: --epochs {} are done", options_.epochs));
+  }
+  if (saves) {
+    directory_.emplace(options_.checkpoint_dir, options_.keep_checkpoints, logger_);
+    if (!resumed_.empty()) directory_->adopt(resumed_);
+    directory_->save_config(config_);
+  }
+}
+
+// A signal during start-up, at any rank.
+int Trainer::signal_at_start() {
+  double arrived[] = {signals_.arrived() == SIGINT ? 1.0 : 0.0, signals_.arrived() == SIGTERM ? 1.0 : 0.0};
+  engine_.communicator().all_reduce_host(arrived, std::size(arrived), ReduceOp::max, "signals at start");
+  return arrived[1] > 0 ? SIGTERM : arrived[0] > 0 ? SIGINT : 0;
+}
+
+// The run is over and its results are written: a trace that is lost does not make it a failure.
+void Trainer::write_trace() {
+  Tracer* tracer = engine_.context().tracer;
+  if (!tracer) return;
+  try {
+    tracer->write();
+  } catch (const Error& error) {
+    logger_->warn("{}", error.what());
   }
 }
 
@@ -50,11 +83,13 @@ void Trainer::resume() {
   all_or_none(communicator, [&] {
     if (!is_root()) return;
     if (path == "auto") {
-      const NewestCheckpoint newest = newest_valid_checkpoint(options_.checkpoint_dir);
+      NewestCheckpoint newest = newest_valid_checkpoint(options_.checkpoint_dir);
       for (const std::string& skipped : newest.skipped) logger_->warn("--resume auto skips {}", skipped);
       path = newest.path;
+      file = std::move(newest.file);
+    } else {
+      file.emplace(path);
     }
-    if (!path.empty()) file.emplace(path);
   });
   path = all_gather_text(communicator, path)[0];
   const std::string checksum = all_gather_text(communicator, file ? file->checksum() : "")[0];
@@ -81,7 +116,7 @@ void Trainer::resume() {
     file->load(engine_.context(), engine_.canonical());
   });
   engine_.weights_changed();
-  resumed_ = true;
+  resumed_ = path;
   saved_step_ = state_.step;
   saved_epoch_ = state_.epoch;
   progress_.print(fmt::format("resumed from {}: epoch {}, step {}", path, state_.epoch, state_.step));

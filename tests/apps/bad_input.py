@@ -30,6 +30,7 @@ class Usage(ProgramTest):
     def test_all_ranks_say_it_once(self):
         self.refused(run(2, ["--bogus"]), 2, "--bogus")
         self.refused(run(3, ["--global-batch", "64"]), 2, "64", "3 ranks")
+        self.refused(run(2, ["--timeout", "0"]), 2, "--timeout 0", "out of range")
 
     def test_one_rank_alone(self):
         self.refused(run(2, [[*SMALL], [*SMALL, "--bogus"]]), 2, "rank 1", "--bogus")
@@ -146,6 +147,21 @@ class Checkpoints(ProgramTest):
         self.assertIn(f"skips checkpoint {newest}", result.err)
         self.assertIn(f"resumed from {older}", result.out)
 
+    def test_a_fresh_run_in_the_directory_of_another(self):
+        self.good(run(0, [*small(epochs=1), "--checkpoint-dir", self.directory]))
+        other = self.path("other")
+        self.good(run(0, [*small(epochs=1), "--checkpoint-dir", other]))
+        before = {f.name: f.read_bytes() for f in self.directory.iterdir()}
+        files = [self.path(name) for name in ("m.jsonl", "indices.json", "trace.json")]
+        line = [*small(epochs=1), "--checkpoint-dir", self.directory, "--metrics", files[0], "--dump-indices", files[1],
+                "--trace", files[2]]
+        for ranks in (0, 2):
+            for more in ([], ["--resume", other / "step-00000008.ckpt"]):
+                with self.subTest(ranks=ranks, more=more):
+                    self.refused(run(ranks, [*line, *more]), 4, str(self.directory), "--resume auto", "another directory")
+        self.assertEqual({f.name: f.read_bytes() for f in self.directory.iterdir()}, before)
+        self.assertEqual([f for f in files if f.exists()], [])
+
     def test_directory_for_a_file(self):
         self.directory.mkdir()
         self.refused(run(0, [*SMALL, "--resume", self.directory]), 4, str(self.directory), "--resume auto")
@@ -201,6 +217,18 @@ class Memory(ProgramTest):
 
         result = run(0, ["--batch-size", "512", "--threads", "1"], preexec_fn=little)
         self.refused(result, 7, "memory")
+
+
+class Trace(ProgramTest):
+    def test_a_file_that_cannot_be_made_ends_the_run_before_its_first_step(self):
+        metrics = self.path("m.jsonl")
+        line = [*SMALL, "--metrics", metrics, "--trace"]
+        self.refused(run(2, [[*line, self.path("t.json")], [*line, "/nowhere/t.json"]]), 3, "rank 1", "/nowhere/t.rank1.json")
+        self.assertEqual(step_lines(metrics) if metrics.exists() else [], [])
+
+    def test_a_disk_that_is_full_at_the_end_loses_the_trace_only(self):
+        result = self.good(run(0, [*SMALL, "--trace", "/dev/full"]))
+        self.assertIn("cannot write the trace file /dev/full", result.err)
 
 
 class NonFinite(ProgramTest):

@@ -211,23 +211,53 @@ TEST_CASE("the newest valid checkpoint is taken, and what was skipped is said") 
   CHECK((holds(newest.skipped[0], "step-000000") && holds(newest.skipped[1], "step-000000")));
 }
 
-TEST_CASE("checkpoints of an earlier run stay when a fresh one writes into their directory") {
+TEST_CASE("a run does not mix its checkpoints with those of another") {
+  const TemporaryDirectory directory, other;
+  const auto refused = [&](const std::string& resumed) {
+    return checkpoint_error([&] { refuse_foreign_checkpoints(directory.path(), resumed); });
+  };
+  CHECK(refused("").empty());
+  CHECK(checkpoint_error([&] { refuse_foreign_checkpoints(directory.file("missing"), ""); }).empty());
+  test::write_text(directory.file("step-00000010.ckpt"), "any");
+  test::write_text(other.file("step-00000010.ckpt"), "any");
+  CHECK(holds(refused(""), directory.path()));
+  CHECK(holds(refused(""), "--resume auto"));
+  CHECK(!refused(other.file("step-00000010.ckpt")).empty());
+  CHECK(refused(directory.file("step-00000010.ckpt")).empty());
+  CHECK(refused(directory.file("./step-00000010.ckpt")).empty());
+}
+
+TEST_CASE("a resumed run removes what is older than its checkpoint, and nothing newer") {
   const TemporaryDirectory directory;
   Net net;
   CheckpointHeader header = example();
-  {
-    CheckpointDirectory earlier(directory.path(), 1, make_logger(0));
-    header.state.step = 500;
-    REQUIRE(earlier.save(header, net.harness.context, *net.canonical));
-  }
-  CheckpointDirectory fresh(directory.path(), 1, make_logger(0));
-  for (const int step : {10, 20}) {
+  const auto save = [&](CheckpointDirectory& checkpoints, int step) {
     header.state.step = step;
-    REQUIRE(fresh.save(header, net.harness.context, *net.canonical));
-  }
-  CHECK(std::filesystem::exists(directory.file("step-00000500.ckpt")));
-  CHECK(!std::filesystem::exists(directory.file("step-00000010.ckpt")));
-  CHECK(newest_valid_checkpoint(directory.path()).path == directory.file("step-00000020.ckpt"));
+    REQUIRE(checkpoints.save(header, net.harness.context, *net.canonical));
+  };
+  CheckpointDirectory earlier(directory.path(), 3, make_logger(0));
+  for (const int step : {10, 20, 30}) save(earlier, step);
+  CHECK(earlier.newest() == directory.file("step-00000030.ckpt"));
+
+  CheckpointDirectory resumed(directory.path(), 2, make_logger(0));
+  resumed.adopt(directory.file("step-00000020.ckpt"));
+  CHECK(resumed.newest() == directory.file("step-00000020.ckpt"));
+  save(resumed, 25);
+  const auto is_there = [&](const char* name) { return std::filesystem::exists(directory.file(name)); };
+  CHECK(!is_there("step-00000010.ckpt"));
+  CHECK((is_there("step-00000020.ckpt") && is_there("step-00000025.ckpt") && is_there("step-00000030.ckpt")));
+  save(resumed, 27);
+  CHECK(!is_there("step-00000020.ckpt"));
+  CHECK(is_there("step-00000030.ckpt"));
+}
+
+TEST_CASE("the configuration is saved whole or not at all") {
+  const TemporaryDirectory directory;
+  CheckpointDirectory checkpoints(directory.path(), 3, make_logger(0));
+  checkpoints.save_config("lr = 1\n");
+  checkpoints.save_config("lr = 2\n");
+  CHECK(test::read_text(directory.file("config.toml")) == "lr = 2\n");
+  CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 1);
 }
 
 TEST_CASE("a directory that cannot be written leaves the run and the earlier checkpoints alone") {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "apps/training/engine.h"
 #include "catch.h"
 #include "comm/reducer.h"
 #include "comm/thread_communicator.h"
@@ -68,7 +69,7 @@ std::vector<float> gradients_of_ranks(const Job& job, const Samples& samples) {
       names.push_back(p.name);
     }
     Reducer reducer(communicator, runner.context.stream,
-                    plan_buckets(numels, runner.store.offsets(), kDefaultCapsBytes), names,
+                    plan_buckets(numels, runner.store.offsets(), bucket_caps(Options{}, 2)), names,
                     runner.store.all_gradients().as<float>(), {.overlap = job.overlap, .tracer = nullptr});
     const auto rank = static_cast<std::size_t>(communicator.rank());
     for (int m = 0; m < job.micro_batches; ++m) {

@@ -41,6 +41,7 @@ class Interrupted(ProgramTest):
         result = job.finish()
         self.assertEqual(result.code, code, str(result))
         self.assertIn(f"stopped by {number.name}", result.out)
+        self.assertIn(f"go on with --resume {self.directory}/step-", result.out)
         steps = len(step_lines(self.metrics))
         self.assertEqual([f.name for f in self.directory.glob("*.ckpt")], [f"step-{steps:08}.ckpt"])
         self.assertLess(steps, 24)
@@ -59,6 +60,27 @@ class Interrupted(ProgramTest):
 
     def test_sigterm_at_the_launcher(self):
         self.stop_by(signal.SIGTERM, 143, lambda job: job.process.pid)
+
+    def stop_at_start(self, line, ranks=2):
+        job = Running(ranks, line)
+        while "trace" not in job.process.stdout.readline():  # the last line of the configuration
+            pass
+        os.kill(job.programs()[-1], signal.SIGUSR2)
+        result = job.finish()
+        self.assertEqual(result.code, 143, str(result))
+        self.assertIn("stopped by SIGTERM", result.out)
+
+    def test_during_start_up(self):
+        expected, sums = self.uninterrupted()
+        self.stop_at_start(self.line)
+        result = self.good(run(2, [*self.line, "--resume", "auto"]))
+        self.assertEqual(without_times(self.metrics), expected)
+        self.assertEqual(checksums(result)[1], sums)
+
+    def test_in_an_evaluation(self):
+        directory = self.path("evaluated")
+        self.good(run(2, [*small(epochs=1), "--checkpoint-dir", directory]))
+        self.stop_at_start([*small(), "--checkpoint-dir", directory, "--resume", "auto", "--evaluate-only"])
 
     def test_one_process_in_bf16(self):
         expected = self.path("uninterrupted.jsonl")

@@ -93,6 +93,12 @@ TEST_CASE("a resumed run cuts what it will write again") {
     const MetricsFile metrics(path, MetricsFile::Start::resume, 1, 3);
     CHECK(read_text(path) == whole);
   }
+  SECTION("lines that are not ours go, whatever they hold") {
+    const std::string whole = read_text(path);
+    test::write_text(path, "3\n{\"step\":\"x\"}\n{\"epoch\":[]}\n" + whole);
+    const MetricsFile metrics(path, MetricsFile::Start::resume, 1, 3);
+    CHECK(read_text(path) == whole);
+  }
   SECTION("no temporary file stays") {
     const MetricsFile metrics(path, MetricsFile::Start::resume, 1, 2);
     CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 1);

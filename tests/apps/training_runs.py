@@ -132,6 +132,10 @@ class Resume(ProgramTest):
 
 
 class Bench(ProgramTest):
+    def test_other_steps_on_another_rank(self):
+        result = run(2, [[*SMALL, "--steps", "2"], [*SMALL, "--steps", "3"]], "step_bench")
+        self.refused(result, 5, "--steps", "'2'", "'3'", "rank 1")
+
     def test_it_takes_the_steps_of_the_trainer(self):
         for ranks in (0, 2):
             for dtype in ("fp32", "bf16"):

@@ -4,6 +4,7 @@
 
 #include "catch.h"
 #include "comm/process.h"
+#include "comm/single_communicator.h"
 #include "comm/verify.h"
 #include "comm/watchdog.h"
 #include "thread_communicator.h"

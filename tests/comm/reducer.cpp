@@ -248,6 +248,23 @@ TEST_CASE("an error of a collective comes out of finish") {
   CHECK(f.communicator.launched.size() == 1);
 }
 
+TEST_CASE("its end waits for what still writes to the gradients") {
+  bool done = false;
+  RecordingCommunicator communicator;
+  {
+    Network network = three_buckets();
+    std::vector<float> gradients(192);
+    InlineStream compute;
+    Reducer reducer(communicator, compute, network.buckets, network.names, gradients.data(), {});
+    // A collective of the same step that is not a bucket.
+    communicator.stream().submit([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      done = true;
+    });
+  }
+  CHECK(done);
+}
+
 TEST_CASE("each bucket is a span of the trace") {
   Tracer tracer(0);
   {
@@ -258,7 +275,8 @@ TEST_CASE("each bucket is a span of the trace") {
     f.communicator.stream().synchronize();
   }
   const std::string path = std::string(LOCKSTEP_BIN_DIR) + "/reducer_trace.json";
-  tracer.write(path);
+  tracer.open(path);
+  tracer.write();
   std::FILE* file = std::fopen(path.c_str(), "r");
   REQUIRE(file != nullptr);
   std::string text(10000, '\0');

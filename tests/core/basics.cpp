@@ -1,4 +1,6 @@
 // Errors, element types, hashes, traces, logs and what the host grants.
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
@@ -9,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
@@ -113,6 +116,21 @@ TEST_CASE("hash: known values, boundaries between texts, and every bit counts") 
   CHECK(hash() != swapped);
 }
 
+TEST_CASE("a thread leaves the signals that ask a program to stop to the others") {
+  sigset_t mask;
+  start_thread("ls-test", [&] { pthread_sigmask(SIG_SETMASK, nullptr, &mask); }).join();
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) CHECK(sigismember(&mask, number) == 1);
+  CHECK(sigismember(&mask, SIGSEGV) == 0);
+}
+
+TEST_CASE("what an exception means to the user") {
+  CHECK(error_of(Error(ExitCode::data, "no file")).code() == ExitCode::data);
+  CHECK(error_of(std::bad_alloc()).code() == ExitCode::memory);
+  const Error other = error_of(std::runtime_error("surprise"));
+  CHECK(other.code() == ExitCode::internal);
+  CHECK(std::string(other.what()) == "surprise");
+}
+
 TEST_CASE("a trace is a JSON file with one event a span") {
   const ScratchDirectory scratch;
   Tracer tracer(3);
@@ -120,7 +138,8 @@ TEST_CASE("a trace is a JSON file with one event a span") {
   { const Span nothing(nullptr, "untraced", "compute"); }
   start_thread("ls-a-very-long-name", [&] { const Span span(&tracer, "all_reduce", "comm"); }).join();
   const std::string path = (scratch.path / "trace.json").string();
-  tracer.write(path);
+  tracer.open(path);
+  tracer.write();
 
   const auto json = nlohmann::json::parse(read(path));
   std::vector<nlohmann::json> spans;
@@ -136,7 +155,9 @@ TEST_CASE("a trace is a JSON file with one event a span") {
   CHECK(spans[0].at("tid") != spans[1].at("tid"));
   CHECK(spans[1].at("dur") >= 0);
   CHECK(named);
-  CHECK_THROWS_AS(tracer.write((scratch.path / "missing" / "trace.json").string()), Error);
+  CHECK_THROWS_AS(tracer.open((scratch.path / "missing" / "trace.json").string()), Error);
+  tracer.open("/dev/full");
+  CHECK_THROWS_AS(tracer.write(), Error);
 }
 
 TEST_CASE("rank 0 logs from info, the others from warnings") {
