@@ -43,7 +43,8 @@ const std::array<const char*, 10>& synthetic_class_names();
 
 // Writes the files that load_cifar10 reads, and batches.meta.txt with the names of the classes, into the new
 // folder directory/cifar-10-batches-bin; returns its path. Training samples beyond a multiple of five are
-// left out. Error(data): the folder exists already (nothing is overwritten), or a file cannot be written.
+// left out. The folder appears whole: it is written beside its place and renamed. Error(data): it exists
+// already (nothing is overwritten), or a file cannot be written; then nothing stays.
 std::string write_cifar10(const DatasetPair& pair, std::span<const char* const> class_names,
                           const std::string& directory);
 

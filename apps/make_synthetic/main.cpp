@@ -5,28 +5,29 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 
+#include "apps/training/options.h"
 #include "core/error.h"
 #include "data/dataset.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep;
   std::string directory;
-  std::uint64_t seed = 0;
   CLI::App app("Writes the synthetic data set in CIFAR-10's binary format into DIR/cifar-10-batches-bin.");
+  app.set_help_flag("--help", "Print this text");
+  app.set_version_flag("--version", version_text, "Print the version, the build and its libraries");
   app.add_option("directory", directory, "DIR")->required();
-  app.add_option("--seed", seed, "The set is a function of it")->capture_default_str();
   try {
     app.parse(argc, argv);
-    const std::string folder = write_cifar10(make_synthetic(seed), synthetic_class_names(), directory);
-    fmt::print("{}\n", folder);
+    fmt::print("{}\n", write_cifar10(make_synthetic(0), synthetic_class_names(), directory));
     return static_cast<int>(ExitCode::ok);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
-  } catch (const Error& error) {
-    fmt::print(stderr, "make_synthetic: {}\n", error.what());
+    fmt::print(stderr, "error: {}. Run make_synthetic --help\n", error.what());
+    return static_cast<int>(ExitCode::usage);
+  } catch (const std::exception& exception) {
+    const Error error = error_of(exception);
+    fmt::print(stderr, "error: {}\n", error.what());
     return static_cast<int>(error.code());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "make_synthetic: {}\n", error.what());
-    return static_cast<int>(ExitCode::internal);
   }
 }

@@ -197,8 +197,10 @@ TEST_CASE("what is written is read back, and nothing is overwritten") {
   CHECK(copy.test.labels == pair.test.labels);
   CHECK((copy.test.images == pair.test.images));
   CHECK(std::filesystem::exists(folder + "/batches.meta.txt"));
+  CHECK(std::distance(std::filesystem::directory_iterator(directory), {}) == 1);
   const auto again = [&] { write_cifar10(pair, synthetic_class_names(), directory); };
   check_error(ExitCode::data, again, {folder, "exists already"});
+  CHECK(std::distance(std::filesystem::directory_iterator(directory), {}) == 1);
   const auto below_a_file = [&] { write_cifar10(pair, {}, files.path("test_batch.bin")); };
   check_error(ExitCode::data, below_a_file, {"test_batch.bin", "Not a directory"});
 }
