@@ -1,4 +1,4 @@
-// 64-bit FNV-1a (Fowler, Noll, Vo): for options, names, shapes and checksums. Not for secrets.
+// A 64-bit hash after FNV-1a (Fowler, Noll, Vo), for options, names, shapes and checksums. Not for secrets.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace lockstep {
 
 class Hash {
  public:
-  // Long runs are hashed as eight-byte words in four interleaved lanes, so that a 94 MB checksum takes
-  // milliseconds.
+  // Up to 63 bytes are FNV-1a's; longer runs go as eight-byte words through four interleaved lanes, so that
+  // 94 MB take milliseconds. One run of bytes and the same bytes in pieces differ.
   Hash& add_bytes(const void* data, std::size_t bytes);
   Hash& add(std::string_view text);  // its length, then its bytes: ("ab","c") differs from ("a","bc")
   Hash& add(std::int64_t value);
