@@ -24,7 +24,7 @@ struct Options {
   std::int64_t epochs = 4;
   std::int64_t batch_size = 32;
   std::int64_t global_batch = kUnset;
-  double lr = 0.05;
+  double lr = 0.01;
   std::string schedule = "cosine";
   std::int64_t step_epochs = 30;
   double step_gamma = 0.1;
