@@ -1,8 +1,10 @@
 // Batch norm with the residual add and ReLU in the same passes.
 //
-// Threads share the channels, so no sum crosses threads. A thread works on up to 64 channels at a time: first
-// the sums over all rows, then the elementwise pass while the rows are still in its cache. Rows are summed in
-// chunks of 32: f32 within a chunk, double across chunks, so the error does not grow with the batch.
+// With few rows the threads share the channels, so no sum crosses threads. A thread works on up to 64
+// channels at a time: first the sums over all rows, then the elementwise pass while the rows are still in its
+// cache. With many rows they share the rows, as the products before and after do, so that a thread finds what
+// it wrote in its own cache; the partial sums meet in double. Rows are summed in chunks of 32: f32 within a
+// chunk, double across chunks, so the error does not grow with the batch.
 #include <cmath>
 
 #include "kernels/cpu/ops.h"
@@ -51,7 +53,7 @@ LOCKSTEP_INLINE Block<kVecs> load_block(const float* from, Lanes lanes) {
 // large mean does not cancel anything.
 template <int kVecs, class T, class Lanes>
 LOCKSTEP_INLINE void moments(const T* x, Index rows, Index channels, Lanes lanes, double* mean,
-                             double* variance) {
+                             double* deviation) {
   VecDouble mean_so_far[kVecs] = {}, deviations[kVecs] = {};
   for (Index first = 0; first < rows; first += kChunk) {
     const Index count = std::min(kChunk, rows - first);
@@ -86,7 +88,7 @@ LOCKSTEP_INLINE void moments(const T* x, Index rows, Index channels, Lanes lanes
   for (int i = 0; i < kVecs; ++i) {
     for (Index j = 0; j < lanes.count(); ++j) {
       mean[i * kLanes + j] = mean_so_far[i][j];
-      variance[i * kLanes + j] = deviations[i][j] / static_cast<double>(rows);
+      deviation[i * kLanes + j] = deviations[i][j];
     }
   }
 }
@@ -147,23 +149,32 @@ struct Coefficients {
   float mean[4 * kLanes], scale[4 * kLanes];
 };
 
-template <int kVecs, class T, class Lanes>
-LOCKSTEP_INLINE void train_block(const Forward<T>& f, Index c, Lanes lanes) {
-  double mean[kVecs * kLanes], variance[kVecs * kLanes];
-  moments<kVecs>(f.x + c, f.rows, f.channels, lanes, mean, variance);
-  Coefficients k;
+// From the mean and the sum of squared deviations of `size` channels from c on: what is saved, the running
+// statistics, and the coefficients of the elementwise pass.
+template <class T>
+void finish_statistics(const Forward<T>& f, Index c, Index size, const double* mean, const double* deviation,
+                       float* mean_out, float* scale_out) {
   const double rows = static_cast<double>(f.rows), momentum = static_cast<double>(f.options.momentum);
-  for (Index j = 0; j < (kVecs - 1) * kLanes + lanes.count(); ++j) {
-    const double invstd = 1.0 / std::sqrt(variance[j] + static_cast<double>(f.options.epsilon));
+  for (Index j = 0; j < size; ++j) {
+    const double variance = deviation[j] / rows;
+    const double invstd = 1.0 / std::sqrt(variance + static_cast<double>(f.options.epsilon));
     const auto moved = [&](float& running, double batch) {
       running = static_cast<float>((1.0 - momentum) * static_cast<double>(running) + momentum * batch);
     };
     moved(f.running_mean[c + j], mean[j]);
-    moved(f.running_var[c + j], variance[j] * rows / (rows - 1.0));
-    f.saved_mean[c + j] = k.mean[j] = static_cast<float>(mean[j]);
+    moved(f.running_var[c + j], variance * rows / (rows - 1.0));
+    f.saved_mean[c + j] = mean_out[j] = static_cast<float>(mean[j]);
     f.saved_invstd[c + j] = static_cast<float>(invstd);
-    k.scale[j] = static_cast<float>(static_cast<double>(f.gamma[c + j]) * invstd);
+    scale_out[j] = static_cast<float>(static_cast<double>(f.gamma[c + j]) * invstd);
   }
+}
+
+template <int kVecs, class T, class Lanes>
+LOCKSTEP_INLINE void train_block(const Forward<T>& f, Index c, Lanes lanes) {
+  double mean[kVecs * kLanes], deviation[kVecs * kLanes];
+  moments<kVecs>(f.x + c, f.rows, f.channels, lanes, mean, deviation);
+  Coefficients k;
+  finish_statistics(f, c, (kVecs - 1) * kLanes + lanes.count(), mean, deviation, k.mean, k.scale);
   normalize<kVecs>(f, c, k.mean, k.scale, lanes);
 }
 
@@ -204,10 +215,10 @@ LOCKSTEP_INLINE Vec masked(const T* y, const T* dy, Lanes lanes) {
   return load(y, lanes) > 0.0f ? g : Vec{};
 }
 
-// dbeta = sum g, dgamma = sum g * (x - mean) * invstd
+// sum g, sum g * (x - mean)
 template <bool kRelu, int kVecs, class T, class Lanes>
-LOCKSTEP_INLINE void gradient_sums(const Backward<T>& b, Index c, const float* invstd, Lanes lanes,
-                                   double* dbeta, double* dgamma) {
+LOCKSTEP_INLINE void gradient_sums(const Backward<T>& b, Index c, Lanes lanes, double* g_sum,
+                                   double* gx_sum) {
   const auto mean = load_block<kVecs>(b.mean + c, lanes);
   const T *const x = b.x + c, *const y = b.y + c, *const dy = b.dy + c;
   const Index step = b.channels;
@@ -231,8 +242,8 @@ LOCKSTEP_INLINE void gradient_sums(const Backward<T>& b, Index c, const float* i
   }
   for (int i = 0; i < kVecs; ++i) {
     for (Index j = 0; j < lanes.count(); ++j) {
-      dbeta[i * kLanes + j] = total_g[i][j];
-      dgamma[i * kLanes + j] = total_gx[i][j] * static_cast<double>(invstd[i * kLanes + j]);
+      g_sum[i * kLanes + j] = total_g[i][j];
+      gx_sum[i * kLanes + j] = total_gx[i][j];
     }
   }
 }
@@ -258,33 +269,161 @@ LOCKSTEP_INLINE void input_gradient(const Backward<T>& b, Index c, const float* 
   }
 }
 
-template <bool kRelu, int kVecs, class T, class Lanes>
-LOCKSTEP_INLINE void backward_block(const Backward<T>& b, Index c, Lanes lanes) {
-  constexpr Index kSize = kVecs * kLanes;
-  float invstd[kSize], scale[kSize], mean_g[kSize] = {}, slope[kSize] = {};
-  double dbeta[kSize], dgamma[kSize];
-  const Index size = (kVecs - 1) * kLanes + lanes.count();
+// From the two sums of `size` channels from c on: dbeta = sum g, dgamma = sum g * (x - mean) * invstd, and
+// the coefficients of the elementwise pass.
+template <class T>
+void finish_gradients(const Backward<T>& b, Index c, Index size, const double* g_sum, const double* gx_sum,
+                      float* scale, float* mean_g, float* slope) {
+  const double rows = static_cast<double>(b.rows);
   for (Index j = 0; j < size; ++j) {
-    invstd[j] = b.training ? b.deviation[c + j] : 1.0f / std::sqrt(b.deviation[c + j] + b.options.epsilon);
-  }
-  gradient_sums<kRelu, kVecs>(b, c, invstd, lanes, dbeta, dgamma);
-  for (Index j = 0; j < size; ++j) {
-    scale[j] = b.gamma[c + j] * invstd[j];
-    if (b.training) {  // else the statistics are constants
-      mean_g[j] = static_cast<float>(dbeta[j] / static_cast<double>(b.rows));
-      slope[j] = static_cast<float>(dgamma[j] * static_cast<double>(invstd[j]) / static_cast<double>(b.rows));
-    }
+    const float invstd =
+        b.training ? b.deviation[c + j] : 1.0f / std::sqrt(b.deviation[c + j] + b.options.epsilon);
+    const double dgamma = gx_sum[j] * static_cast<double>(invstd);
+    scale[j] = b.gamma[c + j] * invstd;
+    // In evaluation the statistics are constants.
+    mean_g[j] = b.training ? static_cast<float>(g_sum[j] / rows) : 0.0f;
+    slope[j] = b.training ? static_cast<float>(dgamma * static_cast<double>(invstd) / rows) : 0.0f;
     const auto add_or_set = [&](float& to, double value) {
       to = static_cast<float>(b.accumulate ? static_cast<double>(to) + value : value);
     };
-    add_or_set(b.dbeta[c + j], dbeta[j]);
-    add_or_set(b.dgamma[c + j], dgamma[j]);
+    add_or_set(b.dbeta[c + j], g_sum[j]);
+    add_or_set(b.dgamma[c + j], dgamma);
   }
+}
+
+template <bool kRelu, int kVecs, class T, class Lanes>
+LOCKSTEP_INLINE void input_gradient(const Backward<T>& b, Index c, const float* scale, const float* mean_g,
+                                    const float* slope, Lanes lanes) {
   if (b.dresidual != nullptr) {
     input_gradient<kRelu, true, kVecs>(b, c, scale, mean_g, slope, lanes);
   } else {
     input_gradient<kRelu, false, kVecs>(b, c, scale, mean_g, slope, lanes);
   }
+}
+
+template <bool kRelu, int kVecs, class T, class Lanes>
+LOCKSTEP_INLINE void backward_block(const Backward<T>& b, Index c, Lanes lanes) {
+  constexpr Index kSize = kVecs * kLanes;
+  float scale[kSize], mean_g[kSize], slope[kSize];
+  double g_sum[kSize] = {}, gx_sum[kSize] = {};
+  gradient_sums<kRelu, kVecs>(b, c, lanes, g_sum, gx_sum);
+  finish_gradients(b, c, (kVecs - 1) * kLanes + lanes.count(), g_sum, gx_sum, scale, mean_g, slope);
+  input_gradient<kRelu, kVecs>(b, c, scale, mean_g, slope, lanes);
+}
+
+// --- by rows ---
+
+// The same ops on rows [begin, end) of it.
+template <class T>
+Forward<T> rows_of(Forward<T> f, Index begin, Index end) {
+  f.x += begin * f.channels;
+  f.y += begin * f.channels;
+  if (f.residual) f.residual += begin * f.channels;
+  f.rows = end - begin;
+  return f;
+}
+template <class T>
+Backward<T> rows_of(Backward<T> b, Index begin, Index end) {
+  b.x += begin * b.channels;
+  b.dy += begin * b.channels;
+  b.dx += begin * b.channels;
+  if (b.y) b.y += begin * b.channels;
+  if (b.dresidual) b.dresidual += begin * b.channels;
+  b.rows = end - begin;
+  return b;
+}
+
+// The first row of a thread's share.
+Index share_begin(Index rows, Index thread, Index threads) {
+  const Index chunks = (rows + kChunk - 1) / kChunk;
+  return std::min(rows, chunks * thread / threads * kChunk);
+}
+
+// Calls body(thread, its share of the rows of op).
+template <class Op, class Body>
+void for_shares(const Threads& threads, const Op& op, const Body& body) {
+  threads.run([&](int thread, int count) {
+    body(thread, rows_of(op, share_begin(op.rows, thread, count), share_begin(op.rows, thread + 1, count)));
+  });
+}
+
+bool shares_rows(const Threads& threads, Index rows) {
+  constexpr Index kManyRows = 256;  // from which products are cut by rows too (primitives.cpp)
+  return threads.count() > 1 && rows / threads.count() >= kManyRows;
+}
+
+// Where threads that share rows meet: two sums for each thread and channel, three coefficients for each
+// channel.
+struct Meeting {
+  Meeting(Machine& m, Index channel_count)
+      : channels(channel_count),
+        threads(m.threads.count()),
+        sums(m.workspace.array<double>(Area::sums, 2 * threads * channels)),
+        coefficients(m.workspace.array<float>(Area::coefficients, 3 * channels)) {}
+  double* first(Index thread) const { return sums + 2 * thread * channels; }
+  double* second(Index thread) const { return first(thread) + channels; }
+  float* coefficient(Index i) const { return coefficients + i * channels; }
+
+  Index channels, threads;
+  double* sums;
+  float* coefficients;
+};
+
+// The shares' means and sums of squared deviations become those of all rows, in thread 0's place.
+void merge_moments(const Meeting& meeting, Index rows, Index begin, Index end) {
+  for (Index c = begin; c < end; ++c) {
+    double mean = 0, deviation = 0, count = 0;
+    for (Index t = 0; t < meeting.threads; ++t) {
+      const double more = static_cast<double>(share_begin(rows, t + 1, meeting.threads) -
+                                              share_begin(rows, t, meeting.threads));
+      const double delta = meeting.first(t)[c] - mean;
+      deviation += meeting.second(t)[c] + delta * delta * count * more / (count + more);
+      count += more;
+      mean += delta * more / count;
+    }
+    meeting.first(0)[c] = mean;
+    meeting.second(0)[c] = deviation;
+  }
+}
+
+template <class T>
+void train_by_rows(Machine& m, const Forward<T>& f) {
+  const Meeting meeting(m, f.channels);
+  float *const mean = meeting.coefficient(0), *const scale = meeting.coefficient(1);
+  for_shares(m.threads, f, [&](int thread, const Forward<T>& share) {
+    for_blocks(0, f.channels, [&](Index c, auto vecs, auto lanes) {
+      moments<vecs()>(share.x + c, share.rows, f.channels, lanes, meeting.first(thread) + c,
+                      meeting.second(thread) + c);
+    });
+  });
+  merge_moments(meeting, f.rows, 0, f.channels);
+  finish_statistics(f, 0, f.channels, meeting.first(0), meeting.second(0), mean, scale);
+  for_shares(m.threads, f, [&](int, const Forward<T>& share) {
+    for_blocks(0, f.channels, [&](Index c, auto vecs, auto lanes) {
+      normalize<vecs()>(share, c, mean + c, scale + c, lanes);
+    });
+  });
+}
+
+template <bool kRelu, class T>
+void backward_by_rows(Machine& m, const Backward<T>& b) {
+  const Meeting meeting(m, b.channels);
+  float *const scale = meeting.coefficient(0), *const mean_g = meeting.coefficient(1),
+               *const slope = meeting.coefficient(2);
+  for_shares(m.threads, b, [&](int thread, const Backward<T>& share) {
+    for_blocks(0, b.channels, [&](Index c, auto vecs, auto lanes) {
+      gradient_sums<kRelu, vecs()>(share, c, lanes, meeting.first(thread) + c, meeting.second(thread) + c);
+    });
+  });
+  for (Index t = 1; t < meeting.threads; ++t) {
+    for (Index c = 0; c < 2 * b.channels; ++c) meeting.first(0)[c] += meeting.first(t)[c];
+  }
+  finish_gradients(b, 0, b.channels, meeting.first(0), meeting.second(0), scale, mean_g, slope);
+  for_shares(m.threads, b, [&](int, const Backward<T>& share) {
+    for_blocks(0, b.channels, [&](Index c, auto vecs, auto lanes) {
+      input_gradient<kRelu, vecs()>(share, c, scale + c, mean_g + c, slope + c, lanes);
+    });
+  });
 }
 
 // --- entry ---
@@ -301,12 +440,16 @@ T* optional(const TensorView& view) {
   return view ? view.as<T>() : nullptr;
 }
 
+template <bool kRelu, class T>
+void backward(Machine& m, const Backward<T>& b) {
+  if (shares_rows(m.threads, b.rows)) return backward_by_rows<kRelu>(m, b);
+  for_all_blocks(m.threads, b.rows, b.channels,
+                 [&](Index c, auto vecs, auto lanes) { backward_block<kRelu, vecs()>(b, c, lanes); });
+}
+
 template <class T>
-void backward(const Threads& threads, const Backward<T>& b) {
-  for_all_blocks(threads, b.rows, b.channels, [&](Index c, auto vecs, auto lanes) {
-    if (b.options.relu) return backward_block<true, vecs()>(b, c, lanes);
-    backward_block<false, vecs()>(b, c, lanes);
-  });
+void backward(Machine& m, const Backward<T>& b) {
+  b.options.relu ? backward<true>(m, b) : backward<false>(m, b);
 }
 
 }  // namespace
@@ -331,6 +474,7 @@ void batch_norm_forward_training(Machine& machine, const BatchNormOptions& optio
                        saved_mean.as<float>(),
                        saved_invstd.as<float>(),
                        y.as<T>()};
+    if (shares_rows(machine.threads, f.rows)) return train_by_rows(machine, f);
     for_all_blocks(machine.threads, f.rows, channels,
                    [&](Index c, auto vecs, auto lanes) { train_block<vecs()>(f, c, lanes); });
   });
@@ -368,7 +512,7 @@ void batch_norm_backward(Machine& machine, const BatchNormOptions& options, cons
   with_compute_type(x.dtype, [&](auto type) {
     using T = decltype(type);
     const Index channels = gamma.numel();
-    backward(machine.threads,
+    backward(machine,
              Backward<T>{options, true, x.numel() / channels, channels, x.as<T>(), optional<T>(y), dy.as<T>(),
                          gamma.as<float>(), saved_mean.as<float>(), saved_invstd.as<float>(), dx.as<T>(),
                          optional<T>(dresidual), dgamma.as<float>(), dbeta.as<float>(),
@@ -385,7 +529,7 @@ void batch_norm_backward_evaluation(Machine& machine, const BatchNormOptions& op
   with_compute_type(x.dtype, [&](auto type) {
     using T = decltype(type);
     const Index channels = gamma.numel();
-    backward(machine.threads,
+    backward(machine,
              Backward<T>{options, false, x.numel() / channels, channels, x.as<T>(), optional<T>(y),
                          dy.as<T>(), gamma.as<float>(), running_mean.as<float>(), running_var.as<float>(),
                          dx.as<T>(), optional<T>(dresidual), dgamma.as<float>(), dbeta.as<float>(),
