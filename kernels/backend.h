@@ -79,6 +79,7 @@ class Backend {
   virtual std::unique_ptr<Stream> make_comm_stream() = 0;
 
   // --- memory -------------------------------------------------------------------------------------
+  // Host memory of a copy stays as it is until the stream has passed the copy.
   virtual void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) = 0;
   virtual void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t bytes) = 0;
   virtual void fill_zero(Stream& stream, void* dst, std::int64_t bytes) = 0;
