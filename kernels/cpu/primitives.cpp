@@ -33,12 +33,12 @@ void check(dnnl_status_t status) {
 enum class Cut { none, rows, columns };
 
 Cut cut_of(const MatmulShape& s, int threads) {
-  constexpr std::int64_t kManyRows = 256, kFewRows = 64, kColumns = 32;
+  constexpr std::int64_t kManyRows = 256, kFewRows = 64, kPartOfMany = 32;
   const std::int64_t rows = s.m / threads, columns = s.n / threads;
   if (threads == 1) return Cut::none;
-  if (s.transpose_a) return rows >= kColumns ? Cut::rows : Cut::none;  // a weight gradient
+  if (s.transpose_a) return rows >= kPartOfMany ? Cut::rows : Cut::none;  // a weight gradient
   if (rows >= kManyRows) return Cut::rows;
-  if (!s.transpose_b && rows <= kFewRows && columns >= kColumns) return Cut::columns;
+  if (!s.transpose_b && rows <= kFewRows && columns >= kPartOfMany) return Cut::columns;
   return Cut::none;
 }
 
