@@ -1,5 +1,6 @@
 // Convolution as matrix products wherever the shape allows it, else by oneDNN's convolution.
 //
+//   few_pixels    f32 on images of few pixels: few_pixels.h.
 //   pointwise     1x1: y = x w^T over the pixels; with a stride, over the pixels that it meets.
 //   single_pixel  the output is one pixel, so each image row meets one kernel row: a product a row.
 //   dense         3x3 on 2x2 images: every output pixel meets every input pixel, so the whole image is one
@@ -236,6 +237,24 @@ void columns_weight(Machine& m, const Operands& o) {
   });
 }
 
+// --- few pixels ---
+
+const float* floats(const void* values) {
+  return static_cast<const float*>(values);
+}
+
+void few_forward(Machine& m, const Operands& o) {
+  few_pixels_forward(m, o.shape, floats(o.x), floats(o.w), static_cast<float*>(o.out));
+}
+
+void few_data(Machine& m, const Operands& o) {
+  few_pixels_data(m, o.shape, floats(o.dy), floats(o.w), static_cast<float*>(o.out), o.accumulate);
+}
+
+void few_weight(Machine& m, const Operands& o) {
+  few_pixels_weight(m, o.shape, floats(o.x), floats(o.dy), static_cast<float*>(o.out), o.accumulate);
+}
+
 // --- direct ---
 
 // oneDNN's gradients cannot add to what is there: those go through scratch memory, in f32, to be rounded
@@ -256,7 +275,8 @@ void direct(Machine& m, Direction direction, const Operands& o) {
 // --- choice ---
 void run(Machine& m, Direction direction, const Operands& o) {
   using Op = void (*)(Machine&, const Operands&);
-  constexpr Op kOps[][3] = {{pointwise_forward, pointwise_data, pointwise_weight},
+  constexpr Op kOps[][3] = {{few_forward, few_data, few_weight},
+                            {pointwise_forward, pointwise_data, pointwise_weight},
                             {single_pixel_forward, single_pixel_data, single_pixel_weight},
                             {dense_forward, dense_data, dense_weight},
                             {columns_forward, columns_data, columns_weight}};

@@ -8,7 +8,7 @@ namespace {
 using namespace test;
 
 // Odd channel counts and images, then the shapes a ResNet has: 1x1, strided 1x1, 3x3 with and without stride
-// on images down to one pixel, both stems.
+// on images down to one pixel, both stems, more images than fit a register's lanes.
 constexpr ConvShape kShapes[] = {
     // n, h, w, c_in, c_out, kernel, stride, padding
     {1, 1, 1, 1, 1, 1, 1, 0},     {3, 5, 7, 3, 33, 1, 1, 0},    {2, 2, 2, 33, 65, 1, 1, 0},
@@ -20,7 +20,9 @@ constexpr ConvShape kShapes[] = {
     {4, 2, 2, 64, 256, 1, 1, 0},  {2, 4, 4, 128, 64, 1, 2, 0},  {2, 8, 8, 64, 64, 3, 1, 1},
     {2, 4, 4, 64, 128, 3, 2, 1},  {4, 2, 2, 128, 128, 3, 1, 1}, {8, 1, 1, 256, 128, 3, 1, 1},
     {8, 1, 1, 128, 512, 1, 1, 0}, {3, 2, 2, 128, 128, 3, 2, 1}, {1, 32, 32, 3, 64, 7, 2, 3},
-    {1, 16, 16, 3, 64, 3, 1, 1},  {2, 16, 17, 33, 64, 1, 1, 0},
+    {1, 16, 16, 3, 64, 3, 1, 1},  {2, 16, 17, 33, 64, 1, 1, 0}, {33, 2, 2, 96, 64, 3, 1, 1},
+    {35, 4, 4, 64, 96, 3, 2, 1},  {40, 1, 1, 64, 128, 3, 1, 1}, {19, 2, 2, 64, 128, 1, 2, 0},
+    {3, 4, 4, 64, 32, 3, 1, 1},   {2, 8, 8, 32, 64, 3, 2, 1},   {5, 2, 4, 96, 32, 5, 3, 2},
 };
 
 std::string describe(const ConvShape& s, DType type) {
