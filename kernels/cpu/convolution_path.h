@@ -16,7 +16,7 @@ inline bool has_few_pixels(Direction direction, const ConvShape& s) {
   const std::int64_t in = s.h * s.w, out = s.out_h() * s.out_w();
   if (s.c_in % kUnit != 0 || s.c_out % kUnit != 0) return false;
   if (s.kernel == 1 && s.padding == 0)
-    return out == 1 && in <= kMostPixels && s.n <= kFewRows && direction != Direction::backward_data;
+    return out == 1 && in <= kMostPixels && s.n <= kFewRows && direction == Direction::forward;
   if (direction == Direction::backward_weight) return out <= 16;
   return in <= kMostPixels && out <= 4 && (out > 1 || direction == Direction::forward);
 }

@@ -159,20 +159,12 @@ Side output(const ConvShape& s) {
   return {s.out_h() * s.out_w(), s.c_out, &Meeting::out, s.kernel * s.kernel * s.c_in};
 }
 
-// to[j * row ...] (+)= tile[j]. Past the caches: a gradient is next read when all the others have been
-// written.
+// to[j * row ...] (+)= tile[j]
 void put_gradient(const Tile& tile, std::int64_t row, float* to, bool accumulate) {
-  const bool aligned = reinterpret_cast<std::uintptr_t>(to) % sizeof(Vec) == 0;
   for (std::int64_t j = 0; j < kChannels; ++j) {
     for (std::int64_t v = 0; v < kVectors; ++v) {
       float* at = to + j * row + v * kLanes;
-      if (accumulate) {
-        store(at, load(at, AllLanes{}) + tile[j][v], AllLanes{});
-      } else if (aligned) {
-        store_past_caches(at, tile[j][v]);
-      } else {
-        store(at, tile[j][v], AllLanes{});
-      }
+      store(at, accumulate ? load(at, AllLanes{}) + tile[j][v] : tile[j][v], AllLanes{});
     }
   }
 }
@@ -220,7 +212,6 @@ void few_pixels_weight(Machine& m, const ConvShape& s, const float* x, const flo
         }
       }
     }
-    store_fence();
   });
 }
 
