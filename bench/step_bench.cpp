@@ -80,7 +80,7 @@ class Snapshot {
 
  private:
   void copy(void* to, const void* from, std::int64_t bytes) {
-    engine_.context().backend.copy_to_device(engine_.context().stream, to, from, bytes);
+    engine_.context().backend.copy_on_device(engine_.context().stream, to, from, bytes);
   }
   Engine& engine_;
   std::vector<TensorView> parts_;

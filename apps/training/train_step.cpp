@@ -67,7 +67,7 @@ void TrainStep::forward(const Request& request, Result& result) {
   const auto begin = Clock::now();
   const Span span(context_.tracer, "forward", "step");
   const TensorView statistics = store_.all_buffers();
-  context_.backend.copy_to_device(context_.stream, saved_statistics_.data(), statistics.data,
+  context_.backend.copy_on_device(context_.stream, saved_statistics_.data(), statistics.data,
                                   statistics.bytes());
   const auto n = static_cast<std::int64_t>(request.samples.size());
   data_.select(context_, request.samples);
@@ -149,7 +149,7 @@ void TrainStep::read_outcome(const Request& request, Result& result) {
 void TrainStep::undo_statistics(Result& result) {
   if (!result.own_loss_finite) result.non_finite = first_non_finite(context_, model_, store_, logits_);
   const TensorView statistics = store_.all_buffers();
-  context_.backend.copy_to_device(context_.stream, statistics.data, saved_statistics_.data(),
+  context_.backend.copy_on_device(context_.stream, statistics.data, saved_statistics_.data(),
                                   statistics.bytes());
 }
 

@@ -45,6 +45,13 @@ void CpuBackend::copy_to_host(Stream& stream, void* host_dst, const void* src, s
   });
 }
 
+void CpuBackend::copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes) {
+  contract::copy_on_device(dst, src, bytes);
+  enqueue(stream, [=] {
+    if (bytes > 0) std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+  });
+}
+
 void CpuBackend::fill_zero(Stream& stream, void* dst, std::int64_t bytes) {
   contract::memory("fill_zero", dst, dst, bytes);
   enqueue(stream, [=] {

@@ -31,6 +31,13 @@ void ReferenceBackend::copy_to_host(Stream& stream, void* host_dst, const void* 
   });
 }
 
+void ReferenceBackend::copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes) {
+  contract::copy_on_device(dst, src, bytes);
+  stream.submit([=] {
+    if (bytes > 0) std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+  });
+}
+
 void ReferenceBackend::fill_zero(Stream& stream, void* dst, std::int64_t bytes) {
   contract::memory("fill_zero", dst, dst, bytes);
   stream.submit([=] {

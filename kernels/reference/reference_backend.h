@@ -15,6 +15,7 @@ class ReferenceBackend final : public Backend {
 
   void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) override;
   void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t bytes) override;
+  void copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes) override;
   void fill_zero(Stream& stream, void* dst, std::int64_t bytes) override;
 
   void conv2d_forward(Stream& stream, const ConvShape& shape, const TensorView& x, const TensorView& w,
