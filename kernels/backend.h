@@ -76,7 +76,6 @@ class Backend {
   virtual const char* name() const = 0;
   virtual Allocator& allocator() = 0;  // memory that its ops can use
   virtual std::unique_ptr<Stream> make_compute_stream() = 0;
-  virtual std::unique_ptr<Stream> make_comm_stream() = 0;
 
   // --- memory -------------------------------------------------------------------------------------
   // Host memory of a copy stays as it is until the stream has passed the copy.

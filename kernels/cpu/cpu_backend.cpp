@@ -27,10 +27,6 @@ std::unique_ptr<Stream> CpuBackend::make_compute_stream() {
   return std::make_unique<InlineStream>();
 }
 
-std::unique_ptr<Stream> CpuBackend::make_comm_stream() {
-  return std::make_unique<WorkerStream>("lockstep-comm");
-}
-
 void CpuBackend::copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) {
   contract::memory("copy_to_device", dst, host_src, bytes);
   enqueue(stream, [=] {

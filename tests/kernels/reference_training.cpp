@@ -201,10 +201,10 @@ TEST_CASE("memory: copies on the device by hand") {
 
 TEST_CASE("reference: ops run on a worker stream in order") {
   const Reference r;
-  const auto comm = r->make_comm_stream();
+  WorkerStream comm("test-comm");
   const auto x = r.flat({2}, {-1, 2}), y = r.flat({2}), z = r.flat({2}, {}, DType::bf16);
-  r->relu_forward(*comm, x, y);
-  r->cast(*comm, y, z);
-  comm->synchronize();
+  r->relu_forward(comm, x, y);
+  r->cast(comm, y, z);
+  comm.synchronize();
   CHECK(z.read() == Values{0, 2});
 }
