@@ -130,10 +130,12 @@ Timings measure(Engine& engine, const BenchOptions& bench) {
   return times;
 }
 
-ExitCode run(Process& process, const Options& given, const Options& options, const BenchOptions& bench) {
-  Engine engine(process.communicator(), given, options, nullptr, [](const std::string&) {});
+ExitCode run(const Job& job, const BenchOptions& bench) {
+  const Options& options = job.resolved;
+  Engine engine(job.process.communicator(), job.device, job.given, options, nullptr,
+                [](const std::string&) {});
   const Timings times = measure(engine, bench);
-  Communicator& communicator = process.communicator();
+  Communicator& communicator = job.process.communicator();
   const double ms_step = median_of_slowest(communicator, times.step);
   const double alone = times.alone.empty() ? ms_step : median_of_slowest(communicator, times.alone);
   const double images = static_cast<double>(options.batch_size * communicator.size());
@@ -169,7 +171,5 @@ int main(int argc, char** argv) {
                       {{"warmup", "Steps before the timed ones", &bench.warmup},
                        {"steps", "Timed steps", &bench.steps, 1},
                        {"json", "Write the result to this file, as one JSON object", &bench.json}},
-                      [&](Process& process, const Options& given, const Options& options, StartupClock&) {
-                        return run(process, given, options, bench);
-                      }});
+                      [&](const Job& job) { return run(job, bench); }});
 }

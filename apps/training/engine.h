@@ -24,8 +24,8 @@ class Engine {
   // Verifies across ranks, in this order: options, data, parameters; then initial weights, which every rank
   // computes for itself, are compared by hash (and sent by rank 0 only where they differ). Errors of one rank
   // are agreed.
-  Engine(Communicator& communicator, const Options& given, const Options& resolved, Tracer* tracer,
-         const PhaseDone& done);
+  Engine(Communicator& communicator, const Device& device, const Options& given, const Options& resolved,
+         Tracer* tracer, const PhaseDone& done);
 
   const Options& options() const { return options_; }
   Communicator& communicator() { return communicator_; }
