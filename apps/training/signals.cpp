@@ -24,6 +24,14 @@ void install(int number, void (*handler)(int), int flags) {
 
 }  // namespace
 
+const char* name_of_signal(int signal) {
+  return signal == SIGINT ? "SIGINT" : "SIGTERM";
+}
+
+ExitCode code_of_signal(int signal) {
+  return signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
+}
+
 StopSignals::StopSignals() {
   arrived_signal = 0;
   install(SIGINT, on_signal, SA_RESTART | static_cast<int>(SA_RESETHAND));

@@ -3,7 +3,13 @@
 // (scripts/mpi).
 #pragma once
 
+#include "core/error.h"
+
 namespace lockstep {
+
+// Of SIGINT or SIGTERM.
+const char* name_of_signal(int signal);
+ExitCode code_of_signal(int signal);
 
 // Installs the handlers for its lifetime: main() makes it first, so that a signal during start-up counts too.
 // The number that has arrived is process-wide, as signals are.
