@@ -155,13 +155,7 @@ void Engine::equalize_weights() {
     communicator_.broadcast_host(values.data(), tensor.view.bytes(), 0, "initial " + tensor.name);
     from_canonical(context_, values.data(), tensor.view);
   }
-  weights_changed();
-}
-
-void Engine::weights_changed() {
-  if (const TensorView working = store_.workings(0, store_.count() - 1)) {
-    backend_->cast(*stream_, store_.all_weights(), working);
-  }
+  store_.refresh_workings(context_);
 }
 
 void Engine::broadcast_statistics() {

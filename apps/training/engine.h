@@ -45,8 +45,6 @@ class Engine {
   std::span<const std::int64_t> batch(const std::vector<std::int64_t>& indices,
                                       std::int64_t step_in_epoch) const;
 
-  // Weights or buffers have been written from outside: working copies follow.
-  void weights_changed();
   // Rank 0's running statistics are the ones that count (as in PyTorch's DistributedDataParallel).
   void broadcast_statistics();
 

@@ -1,7 +1,6 @@
 #include "apps/training/signals.h"
 
 #include <atomic>
-#include <csignal>
 #include <initializer_list>
 
 namespace lockstep {
