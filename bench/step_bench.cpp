@@ -11,13 +11,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "apps/training/agree.h"
 #include "apps/training/engine.h"
 #include "apps/training/program.h"
 #include "apps/training/schedule.h"
+#include "apps/training/signals.h"
 
 namespace {
 
@@ -32,8 +37,9 @@ struct BenchOptions {
 // Walks through the epochs as the trainer does.
 class Walk {
  public:
-  explicit Walk(Engine& engine)
+  Walk(Engine& engine, const StopSignals& signals)
       : engine_(engine),
+        signals_(signals),
         schedule_(engine.options(), engine.steps_per_epoch(),
                   engine.options().batch_size * engine.communicator().size()),
         indices_(engine.epoch_indices(0, engine.communicator().rank())) {}
@@ -44,6 +50,7 @@ class Walk {
     request.epoch = epoch_;
     request.learning_rate = schedule_.learning_rate(epoch_, at_);
     request.communicate = communicate;
+    request.signal = signals_.arrived();
     return engine_.step().run(request);
   }
   void advance() {
@@ -54,6 +61,7 @@ class Walk {
 
  private:
   Engine& engine_;
+  const StopSignals& signals_;
   Schedule schedule_;
   std::vector<std::int64_t> indices_;
   std::int64_t epoch_ = 0, at_ = 0;
@@ -80,7 +88,7 @@ class Snapshot {
 
  private:
   void copy(void* to, const void* from, std::int64_t bytes) {
-    engine_.context().backend.copy_to_device(engine_.context().stream, to, from, bytes);
+    engine_.context().backend.copy_on_device(engine_.context().stream, to, from, bytes);
   }
   Engine& engine_;
   std::vector<TensorView> parts_;
@@ -99,14 +107,16 @@ double median_of_slowest(Communicator& communicator, std::vector<double> values)
 struct Timings {
   std::vector<double> step, forward, backward, optimizer, alone;
   double last_loss = 0;
+  int signal = 0;  // arrived at some rank: all ranks broke off after the same step
 };
 
-Timings measure(Engine& engine, const BenchOptions& bench) {
+Timings measure(Engine& engine, const BenchOptions& bench, const StopSignals& signals) {
   Communicator& communicator = engine.communicator();
-  Walk walk(engine);
+  Walk walk(engine, signals);
   Timings times;
   for (std::int64_t i = 0; i < bench.warmup; ++i) {
-    walk.step(true);
+    times.signal = walk.step(true).signal;
+    if (times.signal != 0) return times;
     walk.advance();
   }
   std::optional<Snapshot> snapshot;
@@ -120,6 +130,8 @@ Timings measure(Engine& engine, const BenchOptions& bench) {
     }
     communicator.barrier("before a step");
     const TrainStep::Result result = walk.step(true);
+    times.signal = result.signal;
+    if (times.signal != 0) return times;
     walk.advance();
     times.step.push_back(result.ms_step);
     times.forward.push_back(result.ms_forward);
@@ -130,38 +142,54 @@ Timings measure(Engine& engine, const BenchOptions& bench) {
   return times;
 }
 
-ExitCode run(Process& process, const Options& given, const Options& options, const BenchOptions& bench) {
-  Engine engine(process.communicator(), given, options, nullptr, [](const std::string&) {});
-  const Timings times = measure(engine, bench);
-  Communicator& communicator = process.communicator();
+nlohmann::ordered_json result_of(const Options& options, Communicator& communicator, const Timings& times) {
   const double ms_step = median_of_slowest(communicator, times.step);
   const double alone = times.alone.empty() ? ms_step : median_of_slowest(communicator, times.alone);
   const double images = static_cast<double>(options.batch_size * communicator.size());
-  const nlohmann::ordered_json result{{"model", options.model},
-                                      {"stem", options.stem},
-                                      {"batch_size", options.batch_size},
-                                      {"dtype", options.dtype},
-                                      {"threads", options.threads},
-                                      {"ranks", communicator.size()},
-                                      {"ms_step", ms_step},
-                                      {"ms_forward", median_of_slowest(communicator, times.forward)},
-                                      {"ms_backward", median_of_slowest(communicator, times.backward)},
-                                      {"ms_optimizer", median_of_slowest(communicator, times.optimizer)},
-                                      {"ms_exposed_comm", ms_step - alone},
-                                      {"images_per_second", 1000 * images / ms_step},
-                                      {"last_loss", times.last_loss}};
-  if (communicator.rank() != 0) return ExitCode::ok;
-  std::fputs((result.dump(1) + '\n').c_str(), stdout);
-  if (bench.json.empty()) return ExitCode::ok;
-  std::ofstream file(bench.json);
-  file << result.dump() << '\n';
-  if (!file.flush()) fail(ExitCode::data, "--json {}: cannot write", bench.json);
+  return {{"model", options.model},
+          {"stem", options.stem},
+          {"batch_size", options.batch_size},
+          {"dtype", options.dtype},
+          {"threads", options.threads},
+          {"ranks", communicator.size()},
+          {"ms_step", ms_step},
+          {"ms_forward", median_of_slowest(communicator, times.forward)},
+          {"ms_backward", median_of_slowest(communicator, times.backward)},
+          {"ms_optimizer", median_of_slowest(communicator, times.optimizer)},
+          {"ms_exposed_comm", ms_step - alone},
+          {"images_per_second", 1000 * images / ms_step},
+          {"last_loss", times.last_loss}};
+}
+
+ExitCode measure_and_write(Engine& engine, const BenchOptions& bench, const StopSignals& signals) {
+  Communicator& communicator = engine.communicator();
+  const Timings times = measure(engine, bench, signals);
+  if (times.signal != 0) {
+    if (communicator.rank() == 0) fmt::print("stopped by {}: no result\n", name_of_signal(times.signal));
+    return code_of_signal(times.signal);
+  }
+  const nlohmann::ordered_json result = result_of(engine.options(), communicator, times);
+  all_or_none(communicator, [&] {
+    if (communicator.rank() != 0) return;
+    std::fputs((result.dump(1) + '\n').c_str(), stdout);
+    if (bench.json.empty()) return;
+    std::ofstream file(bench.json);
+    file << result.dump() << '\n';
+    if (!file.flush()) fail(ExitCode::data, "--json {}: cannot write: {}", bench.json, std::strerror(errno));
+  });
   return ExitCode::ok;
+}
+
+ExitCode run(const Job& job, const BenchOptions& bench, const StopSignals& signals) {
+  Engine engine(job.process.communicator(), job.device, job.given, job.resolved, nullptr,
+                [](const std::string&) {});
+  return end_job_on_error(job.process, [&] { return measure_and_write(engine, bench, signals); });
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const StopSignals signals;
   BenchOptions bench;
   return run_program(argc, argv,
                      {"Times the training step: mpirun -np 2 step_bench",
@@ -169,7 +197,5 @@ int main(int argc, char** argv) {
                       {{"warmup", "Steps before the timed ones", &bench.warmup},
                        {"steps", "Timed steps", &bench.steps, 1},
                        {"json", "Write the result to this file, as one JSON object", &bench.json}},
-                      [&](Process& process, const Options& given, const Options& options, StartupClock&) {
-                        return run(process, given, options, bench);
-                      }});
+                      [&](const Job& job) { return run(job, bench, signals); }});
 }

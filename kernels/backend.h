@@ -76,12 +76,13 @@ class Backend {
   virtual const char* name() const = 0;
   virtual Allocator& allocator() = 0;  // memory that its ops can use
   virtual std::unique_ptr<Stream> make_compute_stream() = 0;
-  virtual std::unique_ptr<Stream> make_comm_stream() = 0;
 
   // --- memory -------------------------------------------------------------------------------------
   // Host memory of a copy stays as it is until the stream has passed the copy.
   virtual void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) = 0;
   virtual void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t bytes) = 0;
+  // Both in memory of allocator(), and apart.
+  virtual void copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes) = 0;
   virtual void fill_zero(Stream& stream, void* dst, std::int64_t bytes) = 0;
 
   // --- convolution ----------------------------------------------------------------------------------

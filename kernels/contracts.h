@@ -11,6 +11,7 @@
 namespace lockstep::contract {
 
 void memory(const char* op, const void* a, const void* b, std::int64_t bytes);  // one pointer: pass it twice
+void copy_on_device(const void* dst, const void* src, std::int64_t bytes);
 
 void conv2d_forward(const ConvShape& shape, const TensorView& x, const TensorView& w, const TensorView& y);
 void conv2d_backward_data(const ConvShape& shape, const TensorView& dy, const TensorView& w,

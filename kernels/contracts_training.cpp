@@ -9,6 +9,14 @@ void memory(const char* op, const void* a, const void* b, std::int64_t bytes) {
   Op(op).require(bytes == 0 || (a != nullptr && b != nullptr), "null pointer for {} bytes", bytes);
 }
 
+void copy_on_device(const void* dst, const void* src, std::int64_t bytes) {
+  memory("copy_on_device", dst, src, bytes);
+  const Shape size{bytes};
+  const TensorView to{const_cast<void*>(dst), DType::u8, Layout::flat, size};
+  const TensorView from{const_cast<void*>(src), DType::u8, Layout::flat, size};
+  Op("copy_on_device").apart({"dst", to}, {{"src", from}});
+}
+
 void linear_forward(const TensorView& x, const TensorView& w, const TensorView& bias, const TensorView& y) {
   const Op op("linear_forward");
   op.compute_type({"x", x});

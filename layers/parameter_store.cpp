@@ -108,6 +108,11 @@ std::int64_t ParameterStore::parameter_elements() const {
   return sum;
 }
 
+void ParameterStore::refresh_workings(Context& context) const {
+  if (compute_ == DType::f32) return;
+  context.backend.cast(context.stream, all_weights(), workings(0, count() - 1));
+}
+
 TensorView ParameterStore::all_weights() const {
   return weights(0, count() - 1);
 }

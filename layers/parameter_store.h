@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "kernels/context.h"
 
 namespace lockstep {
 
@@ -66,6 +67,8 @@ class ParameterStore {
 
   std::int64_t flat_size() const { return flat_size_; }  // elements of each flat buffer, padding included
   std::int64_t parameter_elements() const;  // without padding: 25,557,032 for ResNet-50 with 1000 classes
+  // Working copies from the masters. Does nothing where compute is f32.
+  void refresh_workings(Context& context) const;
   TensorView all_weights() const;
   TensorView all_gradients() const;
   TensorView all_momenta() const;

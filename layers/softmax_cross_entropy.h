@@ -12,6 +12,7 @@ class SoftmaxCrossEntropy {
  public:
   SoftmaxCrossEntropy(std::string name, float smoothing) : name_(std::move(name)), smoothing_(smoothing) {}
 
+  static constexpr std::int64_t kMemory = 2 * Arena::kAlignment;  // bytes that layout() takes
   void layout(Arena& arena);
   // labels: i32 [n]. Writes loss() and correct(), and the gradient of the mean loss into dlogits, which may
   // be "no tensor" (evaluation).

@@ -51,9 +51,7 @@ void initialize_parameters(Context& context, const ParameterStore& store,
     std::fill_n(host.begin(), buffer.numel(), store.buffers()[b].initial);
     upload(buffer.data, buffer.numel());
   }
-  if (const TensorView working = store.workings(0, store.count() - 1)) {
-    context.backend.cast(context.stream, store.all_weights(), working);
-  }
+  store.refresh_workings(context);
 }
 
 }  // namespace lockstep

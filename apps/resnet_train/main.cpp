@@ -18,8 +18,9 @@ const std::vector<OptionGroup> kGroups = {OptionGroup::model, OptionGroup::data,
 
 // The declaration order is the lifetime order: tracer, engine, trainer. The communicator belongs to the
 // process.
-ExitCode train(Process& process, const Options& given, const Options& options, StartupClock& clock,
-               const StopSignals& signals) {
+ExitCode train(const Job& job, const StopSignals& signals) {
+  Process& process = job.process;
+  const Options& options = job.resolved;
   const std::string config = fmt::format("# lockstep {}, {} rank(s); load with --config FILE\n{}", version(),
                                          process.size(), to_config(options, kGroups));
   if (process.rank() == 0) {
@@ -28,10 +29,10 @@ ExitCode train(Process& process, const Options& given, const Options& options, S
   }
   std::optional<Tracer> tracer;
   if (!options.trace.empty()) tracer.emplace(process.rank());
-  Engine engine(process.communicator(), given, options, tracer ? &*tracer : nullptr,
-                [&](const std::string& phase) { clock.phase(phase); });
+  Engine engine(process.communicator(), job.device, job.given, options, tracer ? &*tracer : nullptr,
+                [&](const std::string& phase) { job.clock.phase(phase); });
   const bool on_terminal = process.rank() == 0 && shows_on_terminal(!launch_info().launcher.empty());
-  Trainer trainer(engine, config, on_terminal, make_logger(process.rank()), clock, signals);
+  Trainer trainer(engine, config, on_terminal, make_logger(process.rank()), job.clock, signals);
   return end_job_on_error(process, [&] { return trainer.run(); });
 }
 
@@ -43,6 +44,5 @@ int main(int argc, char** argv) {
                      {"Trains a ResNet in lockstep on all ranks: mpirun -np 2 resnet_train",
                       kGroups,
                       {},
-                      [&](Process& process, const Options& given, const Options& options,
-                          StartupClock& clock) { return train(process, given, options, clock, signals); }});
+                      [&](const Job& job) { return train(job, signals); }});
 }

@@ -16,15 +16,6 @@ constexpr std::uint64_t kSyntheticSeed = 0;
 // gradients there (4.4 instead of 7.7 ms for ResNet-50's update).
 constexpr std::int64_t kLocalBucketBytes = 1 << 20;
 
-Device device_of(const Options& options) {
-  Device device;
-  device.kind = options.device == "cpu"         ? DeviceKind::cpu
-                : options.device == "reference" ? DeviceKind::reference
-                                                : DeviceKind::cuda;
-  device.threads = static_cast<int>(options.threads);
-  return device;
-}
-
 DType compute_type(const Options& options) {
   return options.dtype == "bf16" ? DType::bf16 : DType::f32;
 }
@@ -59,14 +50,14 @@ std::vector<std::int64_t> bucket_caps(const Options& options, int ranks) {
           static_cast<std::int64_t>(options.bucket_cap_mb * kMiB)};
 }
 
-Engine::Engine(Communicator& communicator, const Options& given, const Options& resolved, Tracer* tracer,
-               const PhaseDone& done)
+Engine::Engine(Communicator& communicator, const Device& device, const Options& given,
+               const Options& resolved, Tracer* tracer, const PhaseDone& done)
     : communicator_(communicator),
       options_(resolved),
       backend_([&] {
         verify_equal(communicator, "option", verified_items(given));
         std::unique_ptr<Backend> backend;
-        all_or_none(communicator, [&] { backend = make_backend(device_of(resolved)); });
+        all_or_none(communicator, [&] { backend = make_backend(device); });
         return backend;
       }()),
       stream_(backend_->make_compute_stream()),
@@ -164,13 +155,7 @@ void Engine::equalize_weights() {
     communicator_.broadcast_host(values.data(), tensor.view.bytes(), 0, "initial " + tensor.name);
     from_canonical(context_, values.data(), tensor.view);
   }
-  weights_changed();
-}
-
-void Engine::weights_changed() {
-  if (const TensorView working = store_.workings(0, store_.count() - 1)) {
-    backend_->cast(*stream_, store_.all_weights(), working);
-  }
+  store_.refresh_workings(context_);
 }
 
 void Engine::broadcast_statistics() {

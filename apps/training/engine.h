@@ -24,8 +24,8 @@ class Engine {
   // Verifies across ranks, in this order: options, data, parameters; then initial weights, which every rank
   // computes for itself, are compared by hash (and sent by rank 0 only where they differ). Errors of one rank
   // are agreed.
-  Engine(Communicator& communicator, const Options& given, const Options& resolved, Tracer* tracer,
-         const PhaseDone& done);
+  Engine(Communicator& communicator, const Device& device, const Options& given, const Options& resolved,
+         Tracer* tracer, const PhaseDone& done);
 
   const Options& options() const { return options_; }
   Communicator& communicator() { return communicator_; }
@@ -45,8 +45,6 @@ class Engine {
   std::span<const std::int64_t> batch(const std::vector<std::int64_t>& indices,
                                       std::int64_t step_in_epoch) const;
 
-  // Weights or buffers have been written from outside: working copies follow.
-  void weights_changed();
   // Rank 0's running statistics are the ones that count (as in PyTorch's DistributedDataParallel).
   void broadcast_statistics();
 

@@ -1,7 +1,6 @@
 #include "apps/training/evaluate.h"
 
 #include <algorithm>
-#include <csignal>
 
 #include "data/sampler.h"
 
@@ -15,10 +14,10 @@ Evaluation evaluate(Engine& engine, const StopSignals& signals) {
   const std::vector<std::int64_t> indices =
       evaluation_indices(data.host().size(), communicator.size(), communicator.rank());
   SoftmaxCrossEntropy loss("evaluation loss", 0.0f);
-  Arena memory(context.backend.allocator(), 4 * Arena::kAlignment);
+  Arena memory(context.backend.allocator(), SoftmaxCrossEntropy::kMemory);
   loss.layout(memory);
 
-  double sums[5] = {};  // loss, correct, samples, SIGINT, SIGTERM
+  double sums[3 + kSignalFlags] = {};  // loss, correct, samples, signals
   const auto count = static_cast<std::int64_t>(indices.size());
   for (std::int64_t step = 0; engine.options().batch_size * step < count && signals.arrived() == 0; ++step) {
     const auto samples = engine.batch(indices, step);
@@ -36,9 +35,7 @@ Evaluation evaluate(Engine& engine, const StopSignals& signals) {
     sums[1] += batch_correct;
     sums[2] += static_cast<double>(n);
   }
-  const int signal = signals.arrived();
-  sums[3] = signal == SIGINT ? 1 : 0;
-  sums[4] = signal == SIGTERM ? 1 : 0;
+  set_signal_flags(signals.arrived(), sums + 3);
   communicator.all_reduce_host(sums, std::size(sums), ReduceOp::sum, "evaluation");
 
   Evaluation result;
@@ -46,7 +43,7 @@ Evaluation evaluate(Engine& engine, const StopSignals& signals) {
   result.total = static_cast<std::int64_t>(sums[2]);
   result.loss = sums[0] / sums[2];
   result.accuracy = sums[1] / sums[2];
-  result.signal = sums[4] > 0 ? SIGTERM : sums[3] > 0 ? SIGINT : 0;
+  result.signal = signal_of_flags(sums + 3);
   return result;
 }
 

@@ -286,6 +286,22 @@ Options resolve(const Options& given, int ranks, int local_ranks) {
   return options;
 }
 
+Device device_of(const Options& resolved, int local_rank, int local_ranks, int cuda_devices) {
+  const int threads = static_cast<int>(resolved.threads);
+  if (resolved.device == "cpu") return {.kind = DeviceKind::cpu, .threads = threads};
+  if (resolved.device == "reference") return {.kind = DeviceKind::reference, .threads = threads};
+  // None at all: the backend says why.
+  if (cuda_devices > 0 && local_ranks > cuda_devices) {
+    fail(ExitCode::device,
+         "--device cuda: {} ranks run on this host and each needs a CUDA device of its own, but rank {} of "
+         "them sees {}: "
+         "start at most {} on a host, let every rank see all devices (CUDA_VISIBLE_DEVICES), or use --device "
+         "cpu",
+         local_ranks, local_rank, cuda_devices, cuda_devices);
+  }
+  return {.kind = DeviceKind::cuda, .index = local_rank, .threads = threads};
+}
+
 std::string to_config(const Options& options, const std::vector<OptionGroup>& groups) {
   std::string text;
   for (const OptionRow& row : option_table()) {

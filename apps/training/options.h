@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/verify.h"
+#include "core/device.h"
 
 namespace lockstep {
 
@@ -102,6 +103,11 @@ std::string parse_command_line(int argc, const char* const* argv, const std::vec
 // What the options mean in a job of `ranks` processes, `local_ranks` of them on this host: the batch of a
 // rank, the device, the threads. Error(usage) naming options that contradict each other.
 Options resolve(const Options& given, int ranks, int local_ranks);
+
+// The device of a rank, local_rank of local_ranks on this host, from resolved options. Each rank has a CUDA
+// device of its own, the one of its local rank: Error(device) where `cuda_devices`, those that it sees, are
+// fewer than the ranks.
+Device device_of(const Options& resolved, int local_rank, int local_ranks, int cuda_devices);
 
 // The configuration file: one "key = value" a line (TOML), every option of the table. parse_command_line
 // reads it.

@@ -20,12 +20,15 @@ ExitCode run(Process& process, const Program& program, const Options& given,
   try {
     return end_job_on_error(process, [&] {
       Options resolved;
+      Device device;
       all_or_none(process.communicator(), [&] {
         if (parse_error) throw *parse_error;
         resolved = resolve(given, process.size(), process.local_size());
+        device = device_of(resolved, process.local_rank(), process.local_size(),
+                           resolved.device == "cuda" ? cuda_device_count() : 0);
       });
       verify_equal(process.communicator(), "option", verified_items(program.extra));
-      return program.work(process, given, resolved, clock);
+      return program.work({process, given, resolved, device, clock});
     });
   } catch (const AgreedError& error) {
     if (process.rank() == 0) print_error("", error.what());

@@ -11,14 +11,20 @@
 
 namespace lockstep {
 
+// What the work is given.
+struct Job {
+  Process& process;
+  const Options& given;     // as on the command line
+  const Options& resolved;  // what it means in this job
+  Device device;            // of this rank
+  StartupClock& clock;
+};
+
 struct Program {
   std::string description;
   std::vector<OptionGroup> groups;
   std::vector<ExtraOption> extra;
-  // given: as on the command line; resolved: what it means in this job.
-  std::function<ExitCode(Process& process, const Options& given, const Options& resolved,
-                         StartupClock& clock)>
-      work;
+  std::function<ExitCode(const Job& job)> work;
 };
 
 // Runs a part of the work. An error of this rank alone is printed and ends the whole job from within the

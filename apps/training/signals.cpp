@@ -1,7 +1,6 @@
 #include "apps/training/signals.h"
 
 #include <atomic>
-#include <csignal>
 #include <initializer_list>
 
 namespace lockstep {
@@ -23,6 +22,14 @@ void install(int number, void (*handler)(int), int flags) {
 }
 
 }  // namespace
+
+const char* name_of_signal(int signal) {
+  return signal == SIGINT ? "SIGINT" : "SIGTERM";
+}
+
+ExitCode code_of_signal(int signal) {
+  return signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
+}
 
 StopSignals::StopSignals() {
   arrived_signal = 0;

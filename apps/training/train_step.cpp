@@ -2,9 +2,9 @@
 
 #include <chrono>
 #include <cmath>
-#include <csignal>
 
 #include "apps/training/non_finite.h"
+#include "apps/training/signals.h"
 
 namespace lockstep {
 namespace {
@@ -27,8 +27,7 @@ std::vector<std::string> names(const ParameterStore& store) {
   return all;
 }
 
-constexpr std::int64_t kOutcomeFloats = 4;
-constexpr std::int64_t kLossBytes = 4 * Arena::kAlignment;
+constexpr std::int64_t kOutcomeFloats = 2 + kSignalFlags;
 
 }  // namespace
 
@@ -45,7 +44,7 @@ TrainStep::TrainStep(Context& context, Communicator& communicator, ResNet& model
       reducer_(communicator, context.stream, plan(store, settings.bucket_caps_bytes), names(store),
                store.all_gradients().as<float>(), {settings.overlap, context.tracer}),
       loss_("loss", static_cast<float>(settings.label_smoothing)),
-      loss_memory_(context.backend.allocator(), kLossBytes),
+      loss_memory_(context.backend.allocator(), SoftmaxCrossEntropy::kMemory),
       saved_statistics_(context.backend.allocator(), store.all_buffers().bytes()) {
   loss_.layout(loss_memory_);
 }
@@ -67,7 +66,7 @@ void TrainStep::forward(const Request& request, Result& result) {
   const auto begin = Clock::now();
   const Span span(context_.tracer, "forward", "step");
   const TensorView statistics = store_.all_buffers();
-  context_.backend.copy_to_device(context_.stream, saved_statistics_.data(), statistics.data,
+  context_.backend.copy_on_device(context_.stream, saved_statistics_.data(), statistics.data,
                                   statistics.bytes());
   const auto n = static_cast<std::int64_t>(request.samples.size());
   data_.select(context_, request.samples);
@@ -82,8 +81,7 @@ void TrainStep::forward(const Request& request, Result& result) {
   auto* outcome = static_cast<float*>(outcome_memory_.data());
   outcome[0] = loss;
   outcome[1] = result.own_loss_finite ? 0.0f : 1.0f;
-  outcome[2] = request.signal == SIGINT ? 1.0f : 0.0f;
-  outcome[3] = request.signal == SIGTERM ? 1.0f : 0.0f;
+  set_signal_flags(request.signal, outcome + 2);
   if (request.communicate) {
     communicator_.stream().wait(context_.stream.record());
     communicator_.all_reduce(outcome, kOutcomeFloats, ReduceOp::sum, "outcome of the step");
@@ -140,7 +138,7 @@ void TrainStep::read_outcome(const Request& request, Result& result) {
   const auto* outcome = static_cast<const float*>(outcome_memory_.data());
   result.loss = static_cast<double>(outcome[0]) / (request.communicate ? communicator_.size() : 1);
   result.skipped = outcome[1] > 0;
-  result.signal = outcome[3] > 0 ? SIGTERM : outcome[2] > 0 ? SIGINT : 0;
+  result.signal = signal_of_flags(outcome + 2);
   outcome_known_ = true;
 }
 
@@ -149,7 +147,7 @@ void TrainStep::read_outcome(const Request& request, Result& result) {
 void TrainStep::undo_statistics(Result& result) {
   if (!result.own_loss_finite) result.non_finite = first_non_finite(context_, model_, store_, logits_);
   const TensorView statistics = store_.all_buffers();
-  context_.backend.copy_to_device(context_.stream, statistics.data, saved_statistics_.data(),
+  context_.backend.copy_on_device(context_.stream, statistics.data, saved_statistics_.data(),
                                   statistics.bytes());
 }
 

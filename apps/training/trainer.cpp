@@ -2,24 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdio>
 
 #include "apps/training/agree.h"
 
 namespace lockstep {
-namespace {
-
-const char* name_of_signal(int signal) {
-  return signal == SIGINT ? "SIGINT" : "SIGTERM";
-}
-
-ExitCode code_of_signal(int signal) {
-  return signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
-}
-
-}  // namespace
-
 Trainer::Trainer(Engine& engine, std::string config, bool on_terminal, std::shared_ptr<spdlog::logger> logger,
                  StartupClock& clock, const StopSignals& signals)
     : engine_(engine),

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -59,9 +58,10 @@ void Trainer::open_files() {
 
 // A signal during start-up, at any rank.
 int Trainer::signal_at_start() {
-  double arrived[] = {signals_.arrived() == SIGINT ? 1.0 : 0.0, signals_.arrived() == SIGTERM ? 1.0 : 0.0};
-  engine_.communicator().all_reduce_host(arrived, std::size(arrived), ReduceOp::max, "signals at start");
-  return arrived[1] > 0 ? SIGTERM : arrived[0] > 0 ? SIGINT : 0;
+  double flags[kSignalFlags];
+  set_signal_flags(signals_.arrived(), flags);
+  engine_.communicator().all_reduce_host(flags, kSignalFlags, ReduceOp::sum, "signals at start");
+  return signal_of_flags(flags);
 }
 
 // The run is over and its results are written: a trace that is lost does not make it a failure.
@@ -114,8 +114,8 @@ void Trainer::resume() {
       state_ = file->state_for(run_shape());
     }
     file->load(engine_.context(), engine_.canonical());
+    engine_.store().refresh_workings(engine_.context());
   });
-  engine_.weights_changed();
   resumed_ = path;
   saved_step_ = state_.step;
   saved_epoch_ = state_.epoch;

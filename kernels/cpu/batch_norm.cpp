@@ -1,173 +1,25 @@
-// Batch norm with the residual add and ReLU in the same passes.
-//
-// With few rows the threads share the channels, so no sum crosses threads. A thread works on up to 64
-// channels at a time: first the sums over all rows, then the elementwise pass while the rows are still in its
-// cache. With many rows they share the rows, as the products before and after do, so that a thread finds what
-// it wrote in its own cache; the partial sums meet in double. Rows are summed in chunks of 32: f32 within a
-// chunk, double across chunks, so the error does not grow with the batch.
-#include <cmath>
-
+// Batch norm with the residual add and ReLU in the same passes. With many rows the threads share the rows
+// (batch_norm_by_rows.cpp), else, here, the channels: no sum crosses threads, and a thread makes the
+// elementwise pass of a block of channels while its rows are still in the cache.
+#include "kernels/cpu/batch_norm_passes.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/vec.h"
 
 namespace lockstep::cpu {
 namespace {
 
-using Index = std::int64_t;
-constexpr Index kChunk = 32;  // rows
+using namespace batch_norm;
 
-LOCKSTEP_INLINE VecDouble to_double(Vec value) {
-  return __builtin_convertvector(value, VecDouble);
-}
-
-// Calls body(first channel, vectors in the block, lanes) for blocks of 4, 2 or 1 vectors of channels in
-// [begin, end).
+// Calls body for the blocks of all channels, spread over the threads.
 template <class Body>
-LOCKSTEP_INLINE void for_blocks(Index begin, Index end, const Body& body) {
-  Index c = begin;
-  for (; c + 4 * kLanes <= end; c += 4 * kLanes) body(c, std::integral_constant<int, 4>{}, AllLanes{});
-  for (; c + 2 * kLanes <= end; c += 2 * kLanes) body(c, std::integral_constant<int, 2>{}, AllLanes{});
-  for (; c + kLanes <= end; c += kLanes) body(c, std::integral_constant<int, 1>{}, AllLanes{});
-  if (c < end) body(c, std::integral_constant<int, 1>{}, SomeLanes{end - c});
-}
-
-// The vectors of one block of channels, for example per-channel coefficients.
-template <int kVecs>
-struct Block {
-  Vec v[kVecs];
-  Vec& operator[](int i) { return v[i]; }
-  const Vec& operator[](int i) const { return v[i]; }
-};
-
-template <int kVecs, class Lanes>
-LOCKSTEP_INLINE Block<kVecs> load_block(const float* from, Lanes lanes) {
-  Block<kVecs> block;
-  for (int i = 0; i < kVecs; ++i) block[i] = load(from + i * kLanes, lanes);
-  return block;
-}
-
-// --- statistics ---
-
-// Mean and sum of squared deviations of each chunk on its own (two passes, the second one in the first-level
-// cache), merged in double (Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983): a
-// large mean does not cancel anything.
-template <int kVecs, class T, class Lanes>
-LOCKSTEP_INLINE void moments(const T* x, Index rows, Index channels, Lanes lanes, double* mean,
-                             double* deviation) {
-  VecDouble mean_so_far[kVecs] = {}, deviations[kVecs] = {};
-  for (Index first = 0; first < rows; first += kChunk) {
-    const Index count = std::min(kChunk, rows - first);
-    const T* chunk = x + first * channels;
-    Block<kVecs> sum = {}, center, square = {};
-    for (Index r = 0; r < count; ++r) {
-#pragma GCC unroll 4
-      for (int i = 0; i < kVecs; ++i) sum[i] += load(chunk + r * channels + i * kLanes, lanes);
-    }
-    const float inverse = 1.0f / static_cast<float>(count);
-    Block<kVecs> rest = {};
-    for (int i = 0; i < kVecs; ++i) center[i] = sum[i] * inverse;
-    for (Index r = 0; r < count; ++r) {
-#pragma GCC unroll 4
-      for (int i = 0; i < kVecs; ++i) {
-        const Vec d = load(chunk + r * channels + i * kLanes, lanes) - center[i];
-        rest[i] += d;
-        square[i] += d * d;
-      }
-    }
-    // `rest` is what rounding left out of the mean.
-    const double weight = static_cast<double>(count) / static_cast<double>(first + count);
-    const double n = static_cast<double>(count);
-    for (int i = 0; i < kVecs; ++i) {
-      const VecDouble off = to_double(rest[i]) / n;
-      const VecDouble delta = to_double(center[i]) + off - mean_so_far[i];
-      mean_so_far[i] += delta * weight;
-      deviations[i] +=
-          to_double(square[i]) - off * off * n + delta * delta * (static_cast<double>(first) * weight);
-    }
-  }
-  for (int i = 0; i < kVecs; ++i) {
-    for (Index j = 0; j < lanes.count(); ++j) {
-      mean[i * kLanes + j] = mean_so_far[i][j];
-      deviation[i * kLanes + j] = deviations[i][j];
-    }
-  }
-}
-
-// --- forward ---
-
-template <class T>
-struct Forward {
-  BatchNormOptions options;
-  Index rows, channels;
-  const T* x;
-  const T* residual;
-  const float* gamma;
-  const float* beta;
-  float* running_mean;
-  float* running_var;
-  float* saved_mean;
-  float* saved_invstd;
-  T* y;
-};
-
-// y = relu?((x - mean) * scale + beta + residual?)
-template <bool kResidual, bool kRelu, int kVecs, class T, class Lanes>
-LOCKSTEP_INLINE void normalize(const Forward<T>& f, Index c, const float* mean, const float* scale,
-                               Lanes lanes) {
-  const auto m = load_block<kVecs>(mean, lanes), s = load_block<kVecs>(scale, lanes);
-  const auto b = load_block<kVecs>(f.beta + c, lanes);
-  // Copies: a store might change what a reference refers to, so its members would be read again for each
-  // vector.
-  const T *const x = f.x + c, *const residual = f.residual + c;
-  T* const y = f.y + c;
-  const Index end = f.rows * f.channels, step = f.channels;
-  for (Index row = 0; row < end; row += step) {
-#pragma GCC unroll 4
-    for (int i = 0; i < kVecs; ++i) {
-      const Index at = row + i * kLanes;
-      Vec value = (load(x + at, lanes) - m[i]) * s[i] + b[i];
-      if constexpr (kResidual) value += load(residual + at, lanes);
-      if constexpr (kRelu) value = relu(value);
-      store(y + at, value, lanes);
-    }
-  }
-}
-
-template <int kVecs, class T, class Lanes>
-LOCKSTEP_INLINE void normalize(const Forward<T>& f, Index c, const float* mean, const float* scale,
-                               Lanes lanes) {
-  if (f.residual != nullptr) {
-    if (f.options.relu) return normalize<true, true, kVecs>(f, c, mean, scale, lanes);
-    return normalize<true, false, kVecs>(f, c, mean, scale, lanes);
-  }
-  if (f.options.relu) return normalize<false, true, kVecs>(f, c, mean, scale, lanes);
-  normalize<false, false, kVecs>(f, c, mean, scale, lanes);
+void for_all_blocks(const Threads& threads, Index rows, Index channels, const Body& body) {
+  threads.split(channels, kLanes, rows * channels * 4,
+                [&](Index begin, Index end) { for_blocks(begin, end, body); });
 }
 
 // Mean and gamma * invstd of up to 64 channels.
 struct Coefficients {
   float mean[4 * kLanes], scale[4 * kLanes];
 };
-
-// From the mean and the sum of squared deviations of `size` channels from c on: what is saved, the running
-// statistics, and the coefficients of the elementwise pass.
-template <class T>
-void finish_statistics(const Forward<T>& f, Index c, Index size, const double* mean, const double* deviation,
-                       float* mean_out, float* scale_out) {
-  const double rows = static_cast<double>(f.rows), momentum = static_cast<double>(f.options.momentum);
-  for (Index j = 0; j < size; ++j) {
-    const double variance = deviation[j] / rows;
-    const double invstd = 1.0 / std::sqrt(variance + static_cast<double>(f.options.epsilon));
-    const auto moved = [&](float& running, double batch) {
-      running = static_cast<float>((1.0 - momentum) * static_cast<double>(running) + momentum * batch);
-    };
-    moved(f.running_mean[c + j], mean[j]);
-    moved(f.running_var[c + j], variance * rows / (rows - 1.0));
-    f.saved_mean[c + j] = mean_out[j] = static_cast<float>(mean[j]);
-    f.saved_invstd[c + j] = static_cast<float>(invstd);
-    scale_out[j] = static_cast<float>(static_cast<double>(f.gamma[c + j]) * invstd);
-  }
-}
 
 template <int kVecs, class T, class Lanes>
 LOCKSTEP_INLINE void train_block(const Forward<T>& f, Index c, Lanes lanes) {
@@ -188,119 +40,6 @@ LOCKSTEP_INLINE void evaluate_block(const Forward<T>& f, Index c, Lanes lanes) {
   normalize<kVecs>(f, c, k.mean, k.scale, lanes);
 }
 
-// --- backward ---
-
-template <class T>
-struct Backward {
-  BatchNormOptions options;
-  bool training;
-  Index rows, channels;
-  const T* x;
-  const T* y;
-  const T* dy;
-  const float* gamma;
-  const float* mean;
-  const float* deviation;  // invstd where training, else the running variance
-  T* dx;
-  T* dresidual;
-  float* dgamma;
-  float* dbeta;
-  bool accumulate;
-};
-
-template <bool kRelu, class T, class Lanes>
-LOCKSTEP_INLINE Vec masked(const T* y, const T* dy, Lanes lanes) {
-  const Vec g = load(dy, lanes);
-  if constexpr (!kRelu) return g;
-  return load(y, lanes) > 0.0f ? g : Vec{};
-}
-
-// sum g, sum g * (x - mean)
-template <bool kRelu, int kVecs, class T, class Lanes>
-LOCKSTEP_INLINE void gradient_sums(const Backward<T>& b, Index c, Lanes lanes, double* g_sum,
-                                   double* gx_sum) {
-  const auto mean = load_block<kVecs>(b.mean + c, lanes);
-  const T *const x = b.x + c, *const y = b.y + c, *const dy = b.dy + c;
-  const Index step = b.channels;
-  VecDouble total_g[kVecs] = {}, total_gx[kVecs] = {};
-  for (Index first = 0; first < b.rows; first += kChunk) {
-    const Index last = std::min(first + kChunk, b.rows);
-    Block<kVecs> sum_g = {}, sum_gx = {};
-    for (Index r = first; r < last; ++r) {
-#pragma GCC unroll 4
-      for (int i = 0; i < kVecs; ++i) {
-        const Index at = r * step + i * kLanes;
-        const Vec g = masked<kRelu>(y + at, dy + at, lanes);
-        sum_g[i] += g;
-        sum_gx[i] += g * (load(x + at, lanes) - mean[i]);
-      }
-    }
-    for (int i = 0; i < kVecs; ++i) {
-      total_g[i] += to_double(sum_g[i]);
-      total_gx[i] += to_double(sum_gx[i]);
-    }
-  }
-  for (int i = 0; i < kVecs; ++i) {
-    for (Index j = 0; j < lanes.count(); ++j) {
-      g_sum[i * kLanes + j] = total_g[i][j];
-      gx_sum[i * kLanes + j] = total_gx[i][j];
-    }
-  }
-}
-
-// dx = scale * (g - mean_g - (x - mean) * slope), where slope = invstd * dgamma / rows
-template <bool kRelu, bool kResidual, int kVecs, class T, class Lanes>
-LOCKSTEP_INLINE void input_gradient(const Backward<T>& b, Index c, const float* scale_at,
-                                    const float* mean_g_at, const float* slope_at, Lanes lanes) {
-  const auto mean = load_block<kVecs>(b.mean + c, lanes), scale = load_block<kVecs>(scale_at, lanes);
-  const auto mean_g = load_block<kVecs>(mean_g_at, lanes), slope = load_block<kVecs>(slope_at, lanes);
-  const T *const x = b.x + c, *const y = b.y + c, *const dy = b.dy + c;
-  T *const dx = b.dx + c, *const dresidual = b.dresidual + c;
-  const Index end = b.rows * b.channels, step = b.channels;
-  for (Index row = 0; row < end; row += step) {
-#pragma GCC unroll 4
-    for (int i = 0; i < kVecs; ++i) {
-      const Index at = row + i * kLanes;
-      const Vec g = masked<kRelu>(y + at, dy + at, lanes);
-      const Vec value = load(x + at, lanes);
-      if constexpr (kResidual) store(dresidual + at, g, lanes);
-      store(dx + at, scale[i] * (g - mean_g[i] - (value - mean[i]) * slope[i]), lanes);
-    }
-  }
-}
-
-// From the two sums of `size` channels from c on: dbeta = sum g, dgamma = sum g * (x - mean) * invstd, and
-// the coefficients of the elementwise pass.
-template <class T>
-void finish_gradients(const Backward<T>& b, Index c, Index size, const double* g_sum, const double* gx_sum,
-                      float* scale, float* mean_g, float* slope) {
-  const double rows = static_cast<double>(b.rows);
-  for (Index j = 0; j < size; ++j) {
-    const float invstd =
-        b.training ? b.deviation[c + j] : 1.0f / std::sqrt(b.deviation[c + j] + b.options.epsilon);
-    const double dgamma = gx_sum[j] * static_cast<double>(invstd);
-    scale[j] = b.gamma[c + j] * invstd;
-    // In evaluation the statistics are constants.
-    mean_g[j] = b.training ? static_cast<float>(g_sum[j] / rows) : 0.0f;
-    slope[j] = b.training ? static_cast<float>(dgamma * static_cast<double>(invstd) / rows) : 0.0f;
-    const auto add_or_set = [&](float& to, double value) {
-      to = static_cast<float>(b.accumulate ? static_cast<double>(to) + value : value);
-    };
-    add_or_set(b.dbeta[c + j], g_sum[j]);
-    add_or_set(b.dgamma[c + j], dgamma);
-  }
-}
-
-template <bool kRelu, int kVecs, class T, class Lanes>
-LOCKSTEP_INLINE void input_gradient(const Backward<T>& b, Index c, const float* scale, const float* mean_g,
-                                    const float* slope, Lanes lanes) {
-  if (b.dresidual != nullptr) {
-    input_gradient<kRelu, true, kVecs>(b, c, scale, mean_g, slope, lanes);
-  } else {
-    input_gradient<kRelu, false, kVecs>(b, c, scale, mean_g, slope, lanes);
-  }
-}
-
 template <bool kRelu, int kVecs, class T, class Lanes>
 LOCKSTEP_INLINE void backward_block(const Backward<T>& b, Index c, Lanes lanes) {
   constexpr Index kSize = kVecs * kLanes;
@@ -311,130 +50,6 @@ LOCKSTEP_INLINE void backward_block(const Backward<T>& b, Index c, Lanes lanes) 
   input_gradient<kRelu, kVecs>(b, c, scale, mean_g, slope, lanes);
 }
 
-// --- by rows ---
-
-// The same ops on rows [begin, end) of it.
-template <class T>
-Forward<T> rows_of(Forward<T> f, Index begin, Index end) {
-  f.x += begin * f.channels;
-  f.y += begin * f.channels;
-  if (f.residual) f.residual += begin * f.channels;
-  f.rows = end - begin;
-  return f;
-}
-template <class T>
-Backward<T> rows_of(Backward<T> b, Index begin, Index end) {
-  b.x += begin * b.channels;
-  b.dy += begin * b.channels;
-  b.dx += begin * b.channels;
-  if (b.y) b.y += begin * b.channels;
-  if (b.dresidual) b.dresidual += begin * b.channels;
-  b.rows = end - begin;
-  return b;
-}
-
-// The first row of a thread's share.
-Index share_begin(Index rows, Index thread, Index threads) {
-  const Index chunks = (rows + kChunk - 1) / kChunk;
-  return std::min(rows, chunks * thread / threads * kChunk);
-}
-
-// Calls body(thread, its share of the rows of op).
-template <class Op, class Body>
-void for_shares(const Threads& threads, const Op& op, const Body& body) {
-  threads.run([&](int thread, int count) {
-    body(thread, rows_of(op, share_begin(op.rows, thread, count), share_begin(op.rows, thread + 1, count)));
-  });
-}
-
-bool shares_rows(const Threads& threads, Index rows) {
-  constexpr Index kManyRows = 256;  // from which products are cut by rows too (primitives.cpp)
-  return threads.count() > 1 && rows / threads.count() >= kManyRows;
-}
-
-// Where threads that share rows meet: two sums for each thread and channel, three coefficients for each
-// channel.
-struct Meeting {
-  Meeting(Machine& m, Index channel_count)
-      : channels(channel_count),
-        threads(m.threads.count()),
-        sums(m.workspace.array<double>(Area::sums, 2 * threads * channels)),
-        coefficients(m.workspace.array<float>(Area::coefficients, 3 * channels)) {}
-  double* first(Index thread) const { return sums + 2 * thread * channels; }
-  double* second(Index thread) const { return first(thread) + channels; }
-  float* coefficient(Index i) const { return coefficients + i * channels; }
-
-  Index channels, threads;
-  double* sums;
-  float* coefficients;
-};
-
-// The shares' means and sums of squared deviations become those of all rows, in thread 0's place.
-void merge_moments(const Meeting& meeting, Index rows, Index begin, Index end) {
-  for (Index c = begin; c < end; ++c) {
-    double mean = 0, deviation = 0, count = 0;
-    for (Index t = 0; t < meeting.threads; ++t) {
-      const double more = static_cast<double>(share_begin(rows, t + 1, meeting.threads) -
-                                              share_begin(rows, t, meeting.threads));
-      const double delta = meeting.first(t)[c] - mean;
-      deviation += meeting.second(t)[c] + delta * delta * count * more / (count + more);
-      count += more;
-      mean += delta * more / count;
-    }
-    meeting.first(0)[c] = mean;
-    meeting.second(0)[c] = deviation;
-  }
-}
-
-template <class T>
-void train_by_rows(Machine& m, const Forward<T>& f) {
-  const Meeting meeting(m, f.channels);
-  float *const mean = meeting.coefficient(0), *const scale = meeting.coefficient(1);
-  for_shares(m.threads, f, [&](int thread, const Forward<T>& share) {
-    for_blocks(0, f.channels, [&](Index c, auto vecs, auto lanes) {
-      moments<vecs()>(share.x + c, share.rows, f.channels, lanes, meeting.first(thread) + c,
-                      meeting.second(thread) + c);
-    });
-  });
-  merge_moments(meeting, f.rows, 0, f.channels);
-  finish_statistics(f, 0, f.channels, meeting.first(0), meeting.second(0), mean, scale);
-  for_shares(m.threads, f, [&](int, const Forward<T>& share) {
-    for_blocks(0, f.channels, [&](Index c, auto vecs, auto lanes) {
-      normalize<vecs()>(share, c, mean + c, scale + c, lanes);
-    });
-  });
-}
-
-template <bool kRelu, class T>
-void backward_by_rows(Machine& m, const Backward<T>& b) {
-  const Meeting meeting(m, b.channels);
-  float *const scale = meeting.coefficient(0), *const mean_g = meeting.coefficient(1),
-               *const slope = meeting.coefficient(2);
-  for_shares(m.threads, b, [&](int thread, const Backward<T>& share) {
-    for_blocks(0, b.channels, [&](Index c, auto vecs, auto lanes) {
-      gradient_sums<kRelu, vecs()>(share, c, lanes, meeting.first(thread) + c, meeting.second(thread) + c);
-    });
-  });
-  for (Index t = 1; t < meeting.threads; ++t) {
-    for (Index c = 0; c < 2 * b.channels; ++c) meeting.first(0)[c] += meeting.first(t)[c];
-  }
-  finish_gradients(b, 0, b.channels, meeting.first(0), meeting.second(0), scale, mean_g, slope);
-  for_shares(m.threads, b, [&](int, const Backward<T>& share) {
-    for_blocks(0, b.channels, [&](Index c, auto vecs, auto lanes) {
-      input_gradient<kRelu, vecs()>(share, c, scale + c, mean_g + c, slope + c, lanes);
-    });
-  });
-}
-
-// --- entry ---
-
-// Calls body for the blocks of all channels, spread over the threads.
-template <class Body>
-void for_all_blocks(const Threads& threads, Index rows, Index channels, const Body& body) {
-  threads.split(channels, kLanes, rows * channels * 4,
-                [&](Index begin, Index end) { for_blocks(begin, end, body); });
-}
-
 template <class T>
 T* optional(const TensorView& view) {
   return view ? view.as<T>() : nullptr;
@@ -442,7 +57,7 @@ T* optional(const TensorView& view) {
 
 template <bool kRelu, class T>
 void backward(Machine& m, const Backward<T>& b) {
-  if (shares_rows(m.threads, b.rows)) return backward_by_rows<kRelu>(m, b);
+  if (shares_rows(m.threads, b.rows)) return backward_by_rows(m, b);
   for_all_blocks(m.threads, b.rows, b.channels,
                  [&](Index c, auto vecs, auto lanes) { backward_block<kRelu, vecs()>(b, c, lanes); });
 }
@@ -474,7 +89,7 @@ void batch_norm_forward_training(Machine& machine, const BatchNormOptions& optio
                        saved_mean.as<float>(),
                        saved_invstd.as<float>(),
                        y.as<T>()};
-    if (shares_rows(machine.threads, f.rows)) return train_by_rows(machine, f);
+    if (shares_rows(machine.threads, f.rows)) return forward_by_rows(machine, f);
     for_all_blocks(machine.threads, f.rows, channels,
                    [&](Index c, auto vecs, auto lanes) { train_block<vecs()>(f, c, lanes); });
   });

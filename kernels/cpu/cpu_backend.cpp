@@ -27,10 +27,6 @@ std::unique_ptr<Stream> CpuBackend::make_compute_stream() {
   return std::make_unique<InlineStream>();
 }
 
-std::unique_ptr<Stream> CpuBackend::make_comm_stream() {
-  return std::make_unique<WorkerStream>("lockstep-comm");
-}
-
 void CpuBackend::copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) {
   contract::memory("copy_to_device", dst, host_src, bytes);
   enqueue(stream, [=] {
@@ -42,6 +38,13 @@ void CpuBackend::copy_to_host(Stream& stream, void* host_dst, const void* src, s
   contract::memory("copy_to_host", host_dst, src, bytes);
   enqueue(stream, [=] {
     if (bytes > 0) std::memcpy(host_dst, src, static_cast<std::size_t>(bytes));
+  });
+}
+
+void CpuBackend::copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes) {
+  contract::copy_on_device(dst, src, bytes);
+  enqueue(stream, [=] {
+    if (bytes > 0) std::memcpy(dst, src, static_cast<std::size_t>(bytes));
   });
 }
 

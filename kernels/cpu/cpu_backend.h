@@ -12,10 +12,10 @@ class CpuBackend final : public Backend {
   const char* name() const override { return "cpu"; }
   Allocator& allocator() override { return allocator_; }
   std::unique_ptr<Stream> make_compute_stream() override;
-  std::unique_ptr<Stream> make_comm_stream() override;
 
   void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) override;
   void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t bytes) override;
+  void copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes) override;
   void fill_zero(Stream& stream, void* dst, std::int64_t bytes) override;
 
   void conv2d_forward(Stream& stream, const ConvShape& shape, const TensorView& x, const TensorView& w,

@@ -23,16 +23,21 @@ inline unsigned blocks_for(std::int64_t count, std::int64_t per_block) {
   return static_cast<unsigned>(blocks);
 }
 
+// The handle of a CudaStream; op names what was to run on it.
+inline cudaStream_t native(const char* op, Stream& stream) {
+  LOCKSTEP_CHECK(stream.native_handle() != nullptr, "{}: the stream is not a CUDA stream", op);
+  return static_cast<cudaStream_t>(stream.native_handle());
+}
+
 // Enqueues kernel(arguments...) on the stream, a CudaStream. Errors of the kernel itself show at the next
 // wait.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, Stream& stream, dim3 grid, dim3 block, void (*kernel)(Parameters...),
             Arguments&&... arguments) {
-  LOCKSTEP_CHECK(stream.native_handle() != nullptr, "{}: the stream is not a CUDA stream", name);
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;
-  config.stream = static_cast<cudaStream_t>(stream.native_handle());
+  config.stream = native(name, stream);
   const cudaError_t status = cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
   if (status != cudaSuccess) detail::cuda_failed(status, name, __FILE__, __LINE__);
 }

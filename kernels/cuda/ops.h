@@ -6,6 +6,8 @@
 
 namespace lockstep::cuda {
 
+void copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes);
+
 void relu_forward(Stream& stream, const TensorView& x, const TensorView& y);
 void relu_backward(Stream& stream, const TensorView& y, const TensorView& dy, const TensorView& dx);
 

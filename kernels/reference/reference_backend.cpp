@@ -13,10 +13,6 @@ std::unique_ptr<Stream> ReferenceBackend::make_compute_stream() {
   return std::make_unique<InlineStream>();
 }
 
-std::unique_ptr<Stream> ReferenceBackend::make_comm_stream() {
-  return std::make_unique<WorkerStream>("lockstep-comm");
-}
-
 void ReferenceBackend::copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) {
   contract::memory("copy_to_device", dst, host_src, bytes);
   stream.submit([=] {
@@ -28,6 +24,13 @@ void ReferenceBackend::copy_to_host(Stream& stream, void* host_dst, const void* 
   contract::memory("copy_to_host", host_dst, src, bytes);
   stream.submit([=] {
     if (bytes > 0) std::memcpy(host_dst, src, static_cast<std::size_t>(bytes));
+  });
+}
+
+void ReferenceBackend::copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes) {
+  contract::copy_on_device(dst, src, bytes);
+  stream.submit([=] {
+    if (bytes > 0) std::memcpy(dst, src, static_cast<std::size_t>(bytes));
   });
 }
 

@@ -210,6 +210,14 @@ class Checkpoints(ProgramTest):
         self.assertIn("epoch 3/3", result.out)
 
 
+class Device(ProgramTest):
+    def test_cuda_is_refused_by_all_ranks(self):
+        for ranks in (0, 2):
+            for program in ("resnet_train", "step_bench"):
+                with self.subTest(ranks=ranks, program=program):
+                    self.refused(run(ranks, ["--device", "cuda"], program), 6, "CUDA", "--device cpu")
+
+
 class Memory(ProgramTest):
     def test_too_little(self):
         def little():

@@ -110,5 +110,44 @@ class Interrupted(ProgramTest):
         self.assertEqual(without_times(self.metrics), without_times(expected))
 
 
+class BenchInterrupted(ProgramTest):
+    """step_bench writes no result, and ends as resnet_train does."""
+
+    def start(self, *more):
+        self.json = self.path("bench.json")
+        job = Running(2, [*small(), "--steps", "1000000", "--json", self.json, *more], "step_bench")
+        job.wait_for_handlers(2)
+        return job
+
+    def stopped(self, job, number, code):
+        result = job.finish()
+        self.assertEqual(result.code, code, str(result))
+        self.assertEqual(result.out.splitlines(), [f"stopped by {number.name}: no result"], str(result))
+        self.assertNotIn("error:", result.err, str(result))
+        self.assertFalse(self.json.exists())
+
+    def test_sigint_and_sigterm_at_the_launcher(self):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            for warmup in ("0", "1000000"):
+                with self.subTest(number, warmup=warmup):
+                    job = self.start("--warmup", warmup)
+                    os.kill(job.process.pid, number)
+                    self.stopped(job, number, code)
+
+    def test_sigterm_at_one_rank(self):
+        job = self.start()
+        os.kill(job.programs()[-1], signal.SIGTERM)
+        self.stopped(job, signal.SIGTERM, 143)
+
+    def test_a_rank_that_hangs_ends_the_others(self):
+        job = self.start("--timeout", "2")
+        hanging = job.programs()[-1]
+        os.kill(hanging, signal.SIGSTOP)
+        try:
+            self.assertEqual(job.finish().code, 5)
+        finally:
+            job.kill()
+
+
 if __name__ == "__main__":
     main()

@@ -124,6 +124,32 @@ TEST_CASE("options of one program: their range, and what is compared across rank
   CHECK(verified_items(extra) == Items{{"--steps", "7"}});
 }
 
+TEST_CASE("the device of a rank: on a host each has a CUDA device of its own") {
+  Options options;
+  options.threads = 3;
+  options.device = "cpu";
+  CHECK(device_of(options, 5, 8, 2).kind == DeviceKind::cpu);
+  CHECK(device_of(options, 5, 8, 2).threads == 3);
+  options.device = "reference";
+  CHECK(device_of(options, 5, 8, 2).kind == DeviceKind::reference);
+  options.device = "cuda";
+  for (const int rank : {0, 1, 7}) {
+    const Device device = device_of(options, rank, 8, 8);
+    CHECK(device.kind == DeviceKind::cuda);
+    CHECK(device.index == rank);
+  }
+  CHECK(device_of(options, 1, 2, 0).index == 1);  // none at all is the backend's error
+  try {
+    device_of(options, 0, 3, 2);
+    FAIL("three ranks share two devices");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::device);
+    CHECK(holds(error.what(), "3 ranks"));
+    CHECK(holds(error.what(), "sees 2"));
+    CHECK(holds(error.what(), "at most 2"));
+  }
+}
+
 TEST_CASE("the command line wins over the configuration file") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("run.toml");

@@ -65,8 +65,9 @@ def run_line(line, **options):
 class Running:
     """A job in the background."""
 
-    def __init__(self, ranks, arguments):
-        self.process = subprocess.Popen([str(part) for part in command(ranks, arguments)], text=True,
+    def __init__(self, ranks, arguments, program="resnet_train"):
+        self.program = program
+        self.process = subprocess.Popen([str(part) for part in command(ranks, arguments, program)], text=True,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def tree(self):
@@ -83,7 +84,27 @@ class Running:
 
     def programs(self):
         """The process ids of the ranks."""
-        return sorted(pid for pid, name in self.tree().items() if name == "resnet_train")
+        return sorted(pid for pid, name in self.tree().items() if name == self.program)
+
+    def wait_for_handlers(self, ranks):
+        """Until each of the ranks has its handler of SIGUSR1."""
+        def installed(pid):
+            try:
+                status = pathlib.Path(f"/proc/{pid}/status").read_text()
+            except OSError:
+                return False
+            return int(re.search(r"^SigCgt:\s*(\w+)", status, re.M)[1], 16) >> (signal.SIGUSR1 - 1) & 1
+
+        limit = time.monotonic() + TIMEOUT
+        while time.monotonic() < limit:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the job ended too early:\n{self.finish()}")
+            programs = self.programs()
+            if len(programs) == ranks and all(installed(pid) for pid in programs):
+                return
+            time.sleep(0.01)
+        self.kill()
+        raise AssertionError("the job does not start")
 
     def wait_for_steps(self, metrics, steps):
         """Until the metrics file has that many step lines."""

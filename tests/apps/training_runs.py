@@ -136,6 +136,11 @@ class Bench(ProgramTest):
         result = run(2, [[*SMALL, "--steps", "2"], [*SMALL, "--steps", "3"]], "step_bench")
         self.refused(result, 5, "--steps", "'2'", "'3'", "rank 1")
 
+    def test_a_result_that_cannot_be_written(self):
+        for ranks in (0, 2):
+            result = run(ranks, [*SMALL, "--warmup", "0", "--steps", "1", "--json", "/nowhere/bench.json"], "step_bench")
+            self.refused(result, 3, "--json /nowhere/bench.json")
+
     def test_it_takes_the_steps_of_the_trainer(self):
         for ranks in (0, 2):
             for dtype in ("fp32", "bf16"):

@@ -61,6 +61,12 @@ TEST_CASE("contracts: overlap is refused where the op does not allow it") {
   CHECK(message_of([&] { contract::relu_backward(low, high, low); }) ==
         "relu_backward: tensors dx and y overlap");
   CHECK(message_of([&] { contract::sgd_step(low, high, low, {}); }) == "sgd_step: tensors w and v overlap");
+  CHECK(message_of([&] { contract::copy_on_device(high.data, low.data, low.bytes()); }) == "no error");
+  CHECK(message_of([&] { contract::copy_on_device(middle.data, low.data, low.bytes()); }) ==
+        "copy_on_device: tensors dst and src overlap");
+  CHECK(message_of([&] { contract::copy_on_device(low.data, nullptr, 4); }) ==
+        "copy_on_device: null pointer for 4 bytes");
+  CHECK(message_of([&] { contract::copy_on_device(nullptr, nullptr, 0); }) == "no error");
 }
 
 TEST_CASE("contracts: batch norm needs two rows and, with ReLU, y") {

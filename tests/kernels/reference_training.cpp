@@ -191,12 +191,20 @@ TEST_CASE("non-finite check: sets the flag, never clears it") {
   CHECK(flag_after({0, 1e38, 0}, 0, DType::bf16) == 0);
 }
 
+TEST_CASE("memory: copies on the device by hand") {
+  const Reference r;
+  const auto from = r.flat({4}, {1, 2, 3, 4}), to = r.flat({4}, {5, 6, 7, 8});
+  r->copy_on_device(*r.stream, to.view().as<float>() + 1, from.view().as<float>() + 2, 2 * sizeof(float));
+  CHECK(to.read() == Values{5, 3, 4, 8});
+  CHECK(from.read() == Values{1, 2, 3, 4});
+}
+
 TEST_CASE("reference: ops run on a worker stream in order") {
   const Reference r;
-  const auto comm = r->make_comm_stream();
+  WorkerStream comm("test-comm");
   const auto x = r.flat({2}, {-1, 2}), y = r.flat({2}), z = r.flat({2}, {}, DType::bf16);
-  r->relu_forward(*comm, x, y);
-  r->cast(*comm, y, z);
-  comm->synchronize();
+  r->relu_forward(comm, x, y);
+  r->cast(comm, y, z);
+  comm.synchronize();
   CHECK(z.read() == Values{0, 2});
 }

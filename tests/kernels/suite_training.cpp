@@ -101,6 +101,14 @@ void memory_case(Twins& twins) {
     b.fill_zero(stream, x[i].data, 0);
   });
   check_equal("partly zeroed", x, kExact);
+  // Neighbouring parts of one tensor, and nothing beside them.
+  twins.run([&](Backend& b, Stream& stream, int i) {
+    auto* data = static_cast<float*>(x[i].data);
+    b.copy_on_device(stream, data + 500, data + 995, 6 * 4);
+    b.copy_on_device(stream, data + 7, data + 507, 493 * 4);
+    b.copy_on_device(stream, data, data, 0);
+  });
+  check_equal("partly copied", x, kExact);
 }
 
 }  // namespace

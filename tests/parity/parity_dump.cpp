@@ -45,9 +45,7 @@ void load(NetworkRunner& runner, const TensorFile& file) {
     runner.to_device(store.buffer(static_cast<int>(i)),
                      find(file, "buffer/" + store.buffers()[i].name).values);
   }
-  if (const TensorView working = store.workings(0, store.count() - 1)) {
-    runner.context.backend.cast(runner.context.stream, store.all_weights(), working);
-  }
+  store.refresh_workings(runner.context);
 }
 
 void save_first_step(NetworkRunner& runner, TensorFile& out) {
