@@ -4,7 +4,7 @@
 import resource
 import signal
 
-from program import ProgramTest, main, run, run_line, command, write_cifar, epoch_lines, step_lines, small, SMALL, MPI, BIN
+from program import ProgramTest, main, run, run_line, command, write_cifar, epoch_lines, step_lines, small, one_each, SMALL, BIN
 
 
 class Usage(ProgramTest):
@@ -40,8 +40,7 @@ class Usage(ProgramTest):
         self.refused(run(2, [[*SMALL], [*SMALL, "--no-overlap"]]), 5, "--overlap", "rank 1")
 
     def test_another_build_on_another_rank(self):
-        line = [MPI, "-np", "1", BIN / "resnet_train", *SMALL, ":", "-np", "1", BIN / "step_bench"]
-        result = run_line(line)
+        result = run_line(one_each([[BIN / "resnet_train", *SMALL], [BIN / "step_bench"]]))
         self.assertEqual(result.code, 5, str(result))
         self.assertIn("rank 1", result.err)
         self.assertIn("another binary", result.err)

@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -39,16 +40,20 @@ class Result:
         return f"exit code {self.code}\n--- stdout\n{self.out[-3000:]}\n--- stderr\n{self.err[-3000:]}"
 
 
+def one_each(lines):
+    """The command that runs the first line as rank 0, the second as rank 1, and so on. Not by mpirun's own `A : B`:
+    Debian 13's mpirun crashes there (open-mpi/ompi#13303)."""
+    cases = [f"{rank}) exec {shlex.join(map(str, line))};;" for rank, line in enumerate(lines)]
+    return [MPI, "-np", str(len(cases)), "sh", "-c", f"case $OMPI_COMM_WORLD_RANK in {' '.join(cases)} esac"]
+
+
 def command(ranks, arguments, program="resnet_train"):
     """ranks 0: without mpirun. arguments: one list, or one list a rank."""
     path = str(BIN / program)
     if ranks == 0:
         return [path, *arguments]
     if arguments and isinstance(arguments[0], list):
-        line = [MPI]
-        for part in arguments:
-            line += [*([":"] if len(line) > 1 else []), "-np", "1", path, *part]
-        return line
+        return one_each([path, *part] for part in arguments)
     return [MPI, "-np", str(ranks), path, *arguments]
 
 
