@@ -58,7 +58,7 @@ Watchdog::Guard::~Guard() {
 }
 
 void end_process_on_timeout(const std::string& message) {
-  const std::string line = "lockstep: error: " + message + "\n";
+  const std::string line = "error: " + message + "\n";
   // write() and _exit(): whatever the other threads hold, these two do not wait for it.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
   _exit(static_cast<int>(ExitCode::peer));

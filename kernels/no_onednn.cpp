@@ -7,8 +7,7 @@ namespace lockstep {
 std::unique_ptr<Backend> make_cpu_backend(int /*threads*/) {
   fail(ExitCode::device,
        "the cpu backend was asked for, but this build has no oneDNN: install oneDNN (Debian: libdnnl-dev) "
-       "and build "
-       "again, or use --device reference (slow)");
+       "and build again, or use --device reference (slow)");
 }
 
 std::string cpu_backend_libraries() {

@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
 
 #include "apps/training/options.h"
 #include "core/error.h"
 #include "data/dataset.h"
 
-int main(int argc, char** argv) {
-  using namespace lockstep;
+namespace {
+
+using namespace lockstep;
+
+int run(int argc, char** argv) {
   std::string directory;
   CLI::App app("Writes the synthetic data set in CIFAR-10's binary format into DIR/cifar-10-batches-bin.");
   app.set_help_flag("--help", "Print this text");
@@ -18,16 +22,23 @@ int main(int argc, char** argv) {
   app.add_option("directory", directory, "DIR")->required();
   try {
     app.parse(argc, argv);
-    fmt::print("{}\n", write_cifar10(make_synthetic(0), synthetic_class_names(), directory));
-    return static_cast<int>(ExitCode::ok);
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "error: {}. Run make_synthetic --help\n", error.what());
-    return static_cast<int>(ExitCode::usage);
+    fail(ExitCode::usage, "{}. Run make_synthetic --help", error.what());
+  }
+  fmt::print("{}\n", write_cifar10(make_synthetic(0), synthetic_class_names(), directory));
+  return static_cast<int>(ExitCode::ok);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
   } catch (const std::exception& exception) {
     const Error error = error_of(exception);
-    fmt::print(stderr, "error: {}\n", error.what());
+    std::fprintf(stderr, "error: %s\n", error.what());
     return static_cast<int>(error.code());
   }
 }

@@ -12,8 +12,8 @@ struct Evaluation {
   double loss = 0;      // mean over the samples, without label smoothing; not finite where a sample's is not
   double accuracy = 0;  // a fraction
   std::int64_t correct = 0, total = 0;
-  int signal =
-      0;  // arrived at some rank in the meantime: that rank broke off, the figures are not to be used
+  // Arrived at some rank in the meantime, or 0: that rank broke off, and the figures are not to be used.
+  int signal = 0;
 };
 
 // Equal on all ranks: a collective.

@@ -22,8 +22,10 @@ double Schedule::learning_rate(std::int64_t epoch, std::int64_t step_in_epoch) c
   switch (kind_) {
     case Kind::constant:
       return base_;
-    case Kind::step:
-      return base_ * std::pow(gamma_, static_cast<double>(t / fall_steps_));
+    case Kind::step: {
+      const std::int64_t falls = t / fall_steps_;
+      return base_ * std::pow(gamma_, static_cast<double>(falls));
+    }
     case Kind::cosine:
       break;
   }

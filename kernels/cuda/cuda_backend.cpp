@@ -19,7 +19,8 @@ std::unique_ptr<Backend> make_cuda_backend(int index) {
          count);
   }
   fail(ExitCode::device,
-       "the CUDA backend of this build has the ops copy_on_device, relu, sgd_step and augment_normalize and no "
+       "the CUDA backend of this build has the ops copy_on_device, relu, sgd_step and augment_normalize and "
+       "no "
        "others, which is not enough to train: use --device cpu");
 }
 

@@ -35,7 +35,7 @@ Values numbered_picture(std::int64_t height, std::int64_t width) {
   Values values;
   for (int c = 0; c < 3; ++c) {
     for (int p = 0; p < height; ++p) {
-      for (int q = 0; q < width; ++q) values.push_back(100 * c / 2 + 10 * p + q);
+      for (int q = 0; q < width; ++q) values.push_back(50 * c + 10 * p + q);
     }
   }
   return values;
@@ -93,7 +93,7 @@ TEST_CASE("augment: crop and flip follow the random words of (seed, epoch, sampl
       for (int p = 0; p < kHeight; ++p) {
         for (int q = 0; q < kWidth; ++q) {
           padded[static_cast<std::size_t>((c * (kHeight + 4) + p + 2) * (kWidth + 4) + q + 2)] =
-              100 * c / 2 + 10 * p + q;
+              50 * c + 10 * p + q;
         }
       }
     }
