@@ -1,8 +1,12 @@
 #include "apps/training/checkpoint_directory.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
@@ -69,6 +73,21 @@ NewestCheckpoint newest_valid_checkpoint(const std::string& directory) {
   return newest;
 }
 
+DirectoryLock::DirectoryLock(const std::string& path)
+    : descriptor_(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0 || flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  close(descriptor_);
+  fail(ExitCode::checkpoint,
+       "--checkpoint-dir {}: another run is writing its checkpoints there: wait for its end, or choose "
+       "another "
+       "directory",
+       path);
+}
+
+DirectoryLock::~DirectoryLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
 CheckpointDirectory::CheckpointDirectory(std::string path, std::int64_t keep,
                                          std::shared_ptr<spdlog::logger> logger)
     : path_(std::move(path)), keep_(static_cast<std::size_t>(keep)), logger_(std::move(logger)) {
@@ -79,6 +98,7 @@ CheckpointDirectory::CheckpointDirectory(std::string path, std::int64_t keep,
                   error.message());
     return;
   }
+  lock_.emplace(path_);
   for (const fs::directory_entry& entry : entries_of(path_)) {
     // Left by a run that was killed while it wrote.
     if (entry.path().string().ends_with(".ckpt.tmp")) fs::remove(entry.path(), error);

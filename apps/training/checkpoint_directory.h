@@ -12,10 +12,25 @@
 
 namespace lockstep {
 
+// Holds a directory for as long as it lives, against other processes (flock: it goes with the process,
+// however that ends). Where the file system has no locks, or the directory cannot be opened, it holds
+// nothing.
+class DirectoryLock {
+ public:
+  // Error(checkpoint) where another process holds the directory.
+  explicit DirectoryLock(const std::string& path);
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 class CheckpointDirectory {
  public:
-  // Makes the directory. What cannot be written is logged and does not end the run: it would lose what it has
-  // trained.
+  // Makes the directory and holds it: Error(checkpoint) where another run does. What cannot be written is
+  // logged and does not end the run: it would lose what it has trained.
   CheckpointDirectory(std::string path, std::int64_t keep, std::shared_ptr<spdlog::logger> logger);
 
   // A run that goes on from a checkpoint of this directory: it and the older ones count among the `keep` that
@@ -34,6 +49,7 @@ class CheckpointDirectory {
   std::size_t keep_;
   std::shared_ptr<spdlog::logger> logger_;
   std::vector<std::string> written_;  // oldest first
+  std::optional<DirectoryLock> lock_;
 };
 
 // Files named step-*.ckpt, newest first (by time of writing, then by name); none where it cannot be read.

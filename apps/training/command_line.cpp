@@ -89,6 +89,18 @@ void check(const Row& row, T value) {
 
 void check(const OptionRow&, bool) {}
 
+// The parser takes an empty number for 0; it is more likely to be a shell variable that is not set.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (value.empty()) {
+        fail(ExitCode::usage, "{}: its value is empty: give one, or leave the option out",
+             option->get_name());
+      }
+    }
+  }
+}
+
 struct Parsed {
   const OptionRow* row;
   CLI::Option* option;
@@ -136,6 +148,7 @@ std::string parse_command_line(int argc, const char* const* argv, const std::vec
     fail(ExitCode::usage, "{}. Run {} --help for the options", error.what(), program);
   }
   if (print_version) return version_text();
+  refuse_empty_values(app);
   check_all(parsed, options, extra);
   options.batch_size_given = app.get_option("--batch-size")->count() > 0;
   return "";

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <utility>
 
 #include "comm/process.h"
 #include "core/host.h"
@@ -23,6 +25,27 @@ std::string quoted(const std::string& text) {
 bool is_unset(const Options& options, const OptionRow& row) {
   const auto* number = std::get_if<std::int64_t Options::*>(&row.field);
   return number && row.unset[0] != '\0' && options.*(*number) == Options{}.*(*number);
+}
+
+// Two options that name one file: writing the one would destroy the other.
+void refuse_shared_files(const Options& o) {
+  namespace fs = std::filesystem;
+  const std::pair<const char*, std::string> files[] = {{"metrics", o.metrics},
+                                                       {"dump-indices", o.dump_indices},
+                                                       {"trace", o.trace},
+                                                       {"resume", o.resume == "auto" ? "" : o.resume}};
+  const auto place = [](const std::string& path) {
+    std::error_code error;
+    const fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
+    return error ? fs::path(path) : whole;
+  };
+  for (const auto& [name, path] : files) {
+    for (const auto& [other, other_path] : files) {
+      if (name == other) break;
+      if (path.empty() || other_path.empty() || place(path) != place(other_path)) continue;
+      fail(ExitCode::usage, "--{} and --{} name the same file, {}: give each its own", other, name, path);
+    }
+  }
 }
 
 void refuse_contradictions(const Options& o, int ranks) {
@@ -57,6 +80,7 @@ void refuse_contradictions(const Options& o, int ranks) {
   if (o.evaluate_only && !o.dump_indices.empty()) {
     fail(ExitCode::usage, "--dump-indices writes what training sees, but --evaluate-only does not train");
   }
+  refuse_shared_files(o);
 }
 
 }  // namespace

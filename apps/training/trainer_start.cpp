@@ -39,6 +39,7 @@ void Trainer::open_files() {
   if (saves && !(options_.resume == "auto" && resumed_.empty())) {
     refuse_foreign_checkpoints(options_.checkpoint_dir, resumed_);
   }
+  if (saves) directory_.emplace(options_.checkpoint_dir, options_.keep_checkpoints, logger_);
   if (Tracer* tracer = engine_.context().tracer) {
     tracer->open(trace_path(options_.trace, engine_.communicator().rank()));
   }
@@ -50,7 +51,6 @@ void Trainer::open_files() {
     metrics_.emplace(options_.metrics, start, state_.epoch, state_.step);
   }
   if (saves) {
-    directory_.emplace(options_.checkpoint_dir, options_.keep_checkpoints, logger_);
     if (!resumed_.empty()) directory_->adopt(resumed_);
     directory_->save_config(config_);
   }

@@ -4,7 +4,7 @@
 import resource
 import signal
 
-from program import ProgramTest, main, run, run_line, command, write_cifar, epoch_lines, step_lines, small, one_each, SMALL, BIN
+from program import ProgramTest, Running, main, run, run_line, command, write_cifar, epoch_lines, step_lines, small, one_each, SMALL, BIN
 
 
 class Usage(ProgramTest):
@@ -22,6 +22,10 @@ class Usage(ProgramTest):
             (["--limit-train", "1000000"], ["--limit-train 1000000", "10000"]),
             (["--limit-train", "0"], ["--limit-train 0"]),
             (["--timeout", "0"], ["--timeout 0"]),
+            (["--lr", ""], ["--lr", "empty"]),
+            (["--checkpoint-dir", ""], ["--checkpoint-dir", "empty"]),
+            (["--metrics", "same", "--trace", "./same"], ["--metrics and --trace", "same"]),
+            (["--resume", "a.ckpt", "--evaluate-only", "--metrics", "a.ckpt"], ["--metrics and --resume", "a.ckpt"]),
         ]
         for arguments, parts in cases:
             with self.subTest(arguments):
@@ -160,6 +164,15 @@ class Checkpoints(ProgramTest):
                     self.refused(run(ranks, [*line, *more]), 4, str(self.directory), "--resume auto", "another directory")
         self.assertEqual({f.name: f.read_bytes() for f in self.directory.iterdir()}, before)
         self.assertEqual([f for f in files if f.exists()], [])
+
+    def test_a_run_in_the_directory_of_one_that_goes_on(self):
+        metrics, line = self.path("m.jsonl"), ["--checkpoint-dir", self.directory]
+        job = Running(0, [*small(samples=2000), *line, "--metrics", metrics])
+        job.wait_for_steps(metrics, 1)
+        for more in ([], ["--resume", "auto"]):
+            self.refused(run(0, [*small(), *line, *more]), 4, str(self.directory), "another run")
+        job.kill()
+        self.good(run(0, [*small(epochs=1), *line]))
 
     def test_directory_for_a_file(self):
         self.directory.mkdir()

@@ -235,9 +235,14 @@ TEST_CASE("a resumed run removes what is older than its checkpoint, and nothing 
     header.state.step = step;
     REQUIRE(checkpoints.save(header, net.harness.context, *net.canonical));
   };
-  CheckpointDirectory earlier(directory.path(), 3, make_logger(0));
-  for (const int step : {10, 20, 30}) save(earlier, step);
-  CHECK(earlier.newest() == directory.file("step-00000030.ckpt"));
+  {
+    CheckpointDirectory earlier(directory.path(), 3, make_logger(0));
+    for (const int step : {10, 20, 30}) save(earlier, step);
+    CHECK(earlier.newest() == directory.file("step-00000030.ckpt"));
+    const std::string refused =
+        checkpoint_error([&] { CheckpointDirectory(directory.path(), 3, make_logger(0)); });
+    CHECK(holds(refused, "another run"));
+  }
 
   CheckpointDirectory resumed(directory.path(), 2, make_logger(0));
   resumed.adopt(directory.file("step-00000020.ckpt"));
