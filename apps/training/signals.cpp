@@ -1,24 +1,19 @@
 #include "apps/training/signals.h"
 
-#include <atomic>
-#include <initializer_list>
+#include <pthread.h>
+
+#include "core/thread.h"
 
 namespace lockstep {
 namespace {
 
-// The one global: a signal handler can reach nothing else. It may run on any thread that a library started.
-std::atomic<int> arrived_signal = 0;
-static_assert(std::atomic<int>::is_always_lock_free);
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
-void on_signal(int number) {
-  arrived_signal = number == SIGUSR1 ? SIGINT : number == SIGUSR2 ? SIGTERM : number;
-}
-
-void install(int number, void (*handler)(int), int flags) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = flags;
-  sigaction(number, &action, nullptr);
+sigset_t signal_set() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : kSignals) sigaddset(&set, number);
+  return set;
 }
 
 }  // namespace
@@ -32,18 +27,30 @@ ExitCode code_of_signal(int signal) {
 }
 
 StopSignals::StopSignals() {
-  arrived_signal = 0;
-  install(SIGINT, on_signal, SA_RESTART | static_cast<int>(SA_RESETHAND));
-  // A launcher repeats SIGTERM while it waits: it must not end the process in the middle of its checkpoint.
-  for (const int number : {SIGTERM, SIGUSR1, SIGUSR2}) install(number, on_signal, SA_RESTART);
+  for (const int number : kSignals) signal(number, SIG_DFL);  // a shell's background jobs ignore SIGINT
+  const sigset_t set = signal_set();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  thread_ = start_thread("ls-signals", [this] { wait(); });
 }
 
 StopSignals::~StopSignals() {
-  for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) install(number, SIG_DFL, 0);
+  ending_ = true;
+  pthread_kill(thread_.native_handle(), SIGUSR1);
+  thread_.join();
 }
 
-int StopSignals::arrived() const {
-  return arrived_signal;
+void StopSignals::wait() {
+  const sigset_t set = signal_set();
+  while (true) {
+    int number = 0;
+    sigwait(&set, &number);
+    if (ending_) return;
+    if (number == SIGINT && arrived_ == SIGINT) {
+      pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+      raise(SIGINT);
+    }
+    arrived_ = number == SIGUSR1 ? SIGINT : number == SIGUSR2 ? SIGTERM : number;
+  }
 }
 
 }  // namespace lockstep

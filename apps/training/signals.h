@@ -3,8 +3,11 @@
 // (scripts/mpi).
 #pragma once
 
-#include <csignal>
+#include <signal.h>
+
+#include <atomic>
 #include <cstdint>
+#include <thread>
 
 #include "core/error.h"
 
@@ -27,8 +30,10 @@ int signal_of_flags(const Number* flags) {
   return flags[1] > 0 ? SIGTERM : flags[0] > 0 ? SIGINT : 0;
 }
 
-// Installs the handlers for its lifetime: main() makes it first, so that a signal during start-up counts too.
-// The number that has arrived is process-wide, as signals are.
+// Takes the signals. They are blocked in every thread and a thread of its own waits for them: a handler would
+// run on the stack of whatever it interrupts, and oneDNN's matrix products (2.6) use the heap for one. So
+// main() makes it before anything starts a thread, and a signal during start-up counts too. They stay
+// blocked: one that comes late does not change how the program ends.
 class StopSignals {
  public:
   StopSignals();
@@ -36,7 +41,14 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  int arrived() const;  // SIGINT or SIGTERM, 0: none
+  int arrived() const { return arrived_; }  // SIGINT or SIGTERM, 0: none
+
+ private:
+  void wait();
+
+  std::atomic<int> arrived_ = 0;
+  std::atomic<bool> ending_ = false;
+  std::thread thread_;
 };
 
 }  // namespace lockstep

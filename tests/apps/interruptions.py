@@ -6,8 +6,9 @@ import os
 import pathlib
 import signal
 import tempfile
+import time
 
-from program import ProgramTest, Running, main, run, checksums, without_times, small, step_lines
+from program import ProgramTest, Running, main, run, checksums, signals_of, without_times, small, step_lines
 
 # Twenty steps an epoch on two ranks: a signal meant for the first epoch does not arrive after it, even on a machine that
 # stops for a moment.
@@ -88,6 +89,30 @@ class Interrupted(ProgramTest):
         self.assertEqual(without_times(self.metrics), expected)
         self.assertEqual(checksums(result)[1], sums)
 
+    def test_no_computation_is_interrupted(self):
+        """A handler would run on the stack of what it interrupts, and oneDNN's products use the heap for one."""
+        job = Running(2, [*small(samples=320, threads=2), "--metrics", self.metrics])
+        job.wait_for_steps(self.metrics, 1)
+        ours = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
+        for pid in job.programs():
+            self.assertEqual(ours & signals_of(pid)["SigCgt"], set())
+            tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+            threads = {int(task.name): (task / "comm").read_text().strip() for task in tasks}
+            self.assertGreater(len(threads), 4, threads)
+            for thread, name in threads.items():
+                if name != "ls-signals":
+                    self.assertLessEqual(ours, signals_of(pid, thread)["SigBlk"], name)
+        job.kill()
+
+    def test_a_second_sigint_ends_at_once(self):
+        # Steps of seconds: both come in one.
+        job = Running(0, [*small("resnet50", samples=512, batch=128), "--metrics", self.metrics])
+        job.wait_for_steps(self.metrics, 1)
+        for _ in range(2):
+            os.kill(job.process.pid, signal.SIGINT)
+            time.sleep(0.3)
+        self.assertEqual(job.finish().code, -signal.SIGINT)
+
     def test_in_an_evaluation(self):
         directory = self.path("evaluated")
         line = ["--model", "resnet18", "--threads", "1", "--epochs", "1", "--limit-train", "64", "--batch-size", "8",
@@ -116,7 +141,7 @@ class BenchInterrupted(ProgramTest):
     def start(self, *more):
         self.json = self.path("bench.json")
         job = Running(2, [*small(), "--steps", "1000000", "--json", self.json, *more], "step_bench")
-        job.wait_for_handlers(2)
+        job.wait_for_signals(2)
         return job
 
     def stopped(self, job, number, code):

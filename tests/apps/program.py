@@ -23,10 +23,10 @@ TIMEOUT = 120
 
 
 
-def small(model="resnet18", samples=64, batch=8, epochs=2):
+def small(model="resnet18", samples=64, batch=8, epochs=2, threads=1):
     """Options of a run of seconds: eight steps an epoch on one rank, four on two."""
     return ["--model", model, "--limit-train", str(samples), "--limit-test", "17", "--batch-size", str(batch),
-            "--epochs", str(epochs), "--threads", "1"]
+            "--epochs", str(epochs), "--threads", str(threads)]
 
 
 SMALL = small()
@@ -55,6 +55,13 @@ def command(ranks, arguments, program="resnet_train"):
     if arguments and isinstance(arguments[0], list):
         return one_each([path, *part] for part in arguments)
     return [MPI, "-np", str(ranks), path, *arguments]
+
+
+def signals_of(process, thread=None):
+    """{"SigBlk": the signals that the thread (the first one) blocks, "SigCgt": that the process has handlers of}."""
+    status = pathlib.Path(f"/proc/{process}/task/{thread or process}/status").read_text()
+    masks = {name: int(re.search(rf"^{name}:\s*(\w+)", status, re.M)[1], 16) for name in ("SigBlk", "SigCgt")}
+    return {name: {number for number in signal.Signals if mask >> (number - 1) & 1} for name, mask in masks.items()}
 
 
 def run(ranks, arguments, program="resnet_train", **options):
@@ -91,21 +98,20 @@ class Running:
         """The process ids of the ranks."""
         return sorted(pid for pid, name in self.tree().items() if name == self.program)
 
-    def wait_for_handlers(self, ranks):
-        """Until each of the ranks has its handler of SIGUSR1."""
-        def installed(pid):
+    def wait_for_signals(self, ranks):
+        """Until each of the ranks takes signals."""
+        def takes_signals(pid):
             try:
-                status = pathlib.Path(f"/proc/{pid}/status").read_text()
+                return signal.SIGUSR1 in signals_of(pid)["SigBlk"]
             except OSError:
                 return False
-            return int(re.search(r"^SigCgt:\s*(\w+)", status, re.M)[1], 16) >> (signal.SIGUSR1 - 1) & 1
 
         limit = time.monotonic() + TIMEOUT
         while time.monotonic() < limit:
             if self.process.poll() is not None:
                 raise AssertionError(f"the job ended too early:\n{self.finish()}")
             programs = self.programs()
-            if len(programs) == ranks and all(installed(pid) for pid in programs):
+            if len(programs) == ranks and all(takes_signals(pid) for pid in programs):
                 return
             time.sleep(0.01)
         self.kill()

@@ -1,6 +1,4 @@
 // Errors, element types, hashes, traces, logs and what the host grants.
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <array>
@@ -114,13 +112,6 @@ TEST_CASE("hash: known values, boundaries between texts, and every bit counts") 
   const std::uint64_t swapped = hash();
   std::swap(data[3], data[40]);
   CHECK(hash() != swapped);
-}
-
-TEST_CASE("a thread leaves the signals that ask a program to stop to the others") {
-  sigset_t mask;
-  start_thread("ls-test", [&] { pthread_sigmask(SIG_SETMASK, nullptr, &mask); }).join();
-  for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) CHECK(sigismember(&mask, number) == 1);
-  CHECK(sigismember(&mask, SIGSEGV) == 0);
 }
 
 TEST_CASE("what an exception means to the user") {
