@@ -171,7 +171,8 @@ ExitCode measure_and_write(Engine& engine, const BenchOptions& bench, const Stop
   const nlohmann::ordered_json result = result_of(engine.options(), communicator, times);
   all_or_none(communicator, [&] {
     if (communicator.rank() != 0) return;
-    std::fputs((result.dump(1) + '\n').c_str(), stdout);
+    if (std::fputs((result.dump(1) + '\n').c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+      fail(ExitCode::data, "cannot write the result to standard output: {}", std::strerror(errno));
     if (bench.json.empty()) return;
     std::ofstream file(bench.json);
     file << result.dump() << '\n';

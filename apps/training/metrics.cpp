@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/error.h"
 
@@ -18,12 +19,14 @@ using Json = nlohmann::ordered_json;
        std::strerror(errno));
 }
 
-bool stays(const std::string& text, std::int64_t epoch, std::int64_t step) {
+// Whether the line comes before the step; nothing where it is no line of a metrics file.
+std::optional<bool> is_before(const std::string& text, std::int64_t epoch, std::int64_t step) {
   const Json line = Json::parse(text, nullptr, false);
-  if (!line.is_object()) return false;
+  if (!line.is_object()) return {};
   const bool is_step = line.contains("step");
   const Json position = line.value(is_step ? "step" : "epoch", Json());
-  return position.is_number_integer() && position.get<std::int64_t>() < (is_step ? step : epoch);
+  if (!position.is_number_integer()) return {};
+  return position.get<std::int64_t>() < (is_step ? step : epoch);
 }
 
 void cut(const std::string& path, std::int64_t epoch, std::int64_t step) {
@@ -32,8 +35,17 @@ void cut(const std::string& path, std::int64_t epoch, std::int64_t step) {
   const std::string temporary = path + ".tmp";
   std::ofstream out(temporary, std::ios::trunc);
   std::string text;
-  while (std::getline(in, text)) {
-    if (stays(text, epoch, step)) out << text << '\n';
+  for (std::int64_t number = 1; std::getline(in, text); ++number) {
+    const std::optional<bool> before = is_before(text, epoch, step);
+    if (!before && !in.eof()) {  // the last line may be cut in two: by the crash
+      std::remove(temporary.c_str());
+      fail(ExitCode::data,
+           "--metrics {}: line {} is no metrics, so this resumed run does not go on in that file. Name the "
+           "file "
+           "of the run, or a new one",
+           path, number);
+    }
+    if (before.value_or(false)) out << text << '\n';
   }
   out.close();
   if (!out) cannot_write(temporary);

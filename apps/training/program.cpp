@@ -1,6 +1,7 @@
 #include "apps/training/program.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <cstdio>
 #include <optional>
@@ -52,6 +53,7 @@ ExitCode end_job_on_error(Process& process, const std::function<ExitCode()>& par
 
 int run_program(int argc, char** argv, const Program& program) {
   StartupClock clock;
+  signal(SIGPIPE, SIG_IGN);  // a reader that leaves is an error of the write, not the end of the process
   const int launch_rank = launch_info().rank;
   Options options;
   std::optional<Error> parse_error;

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """Bad input, on one and two ranks: the message, the exit code of the table, no hang, nothing overwritten."""
 
+import os
 import resource
+import shlex
 import signal
+import subprocess
 
-from program import ProgramTest, Running, main, run, run_line, command, write_cifar, epoch_lines, step_lines, small, one_each, SMALL, BIN
+from program import (ProgramTest, Result, Running, main, run, run_line, command, write_cifar, epoch_lines, step_lines, small,
+                     one_each, SMALL, BIN, TIMEOUT)
 
 
 class Usage(ProgramTest):
@@ -249,6 +253,27 @@ class Trace(ProgramTest):
     def test_a_disk_that_is_full_at_the_end_loses_the_trace_only(self):
         result = self.good(run(0, [*SMALL, "--trace", "/dev/full"]))
         self.assertIn("cannot write the trace file /dev/full", result.err)
+
+
+class StandardOutput(ProgramTest):
+    def run_without_reader(self, arguments, program="resnet_train"):
+        reader, writer = os.pipe()
+        os.close(reader)
+        line = [str(word) for word in command(0, arguments, program)]
+        done = subprocess.run(line, stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT)
+        os.close(writer)
+        return Result(done.returncode, "", done.stderr)
+
+    def test_a_run_goes_on_without_a_reader_of_its_log(self):
+        checkpoints = self.path("checkpoints")
+        self.good(self.run_without_reader([*SMALL, "--checkpoint-dir", checkpoints]))
+        self.assertEqual(len(list(checkpoints.glob("*.ckpt"))), 2)
+
+    def test_a_result_that_is_lost_is_an_error(self):
+        line = [*SMALL, "--steps", "1", "--warmup", "0"]
+        self.refused(self.run_without_reader(line, "step_bench"), 3, "standard output", "Broken pipe")
+        full = shlex.join(command(0, line, "step_bench")) + " >/dev/full"
+        self.refused(run_line(["bash", "-c", full]), 3, "standard output", "No space left")
 
 
 class NonFinite(ProgramTest):

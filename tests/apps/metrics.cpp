@@ -93,11 +93,19 @@ TEST_CASE("a resumed run cuts what it will write again") {
     const MetricsFile metrics(path, MetricsFile::Start::resume, 1, 3);
     CHECK(read_text(path) == whole);
   }
-  SECTION("lines that are not ours go, whatever they hold") {
-    const std::string whole = read_text(path);
-    test::write_text(path, "3\n{\"step\":\"x\"}\n{\"epoch\":[]}\n" + whole);
-    const MetricsFile metrics(path, MetricsFile::Start::resume, 1, 3);
-    CHECK(read_text(path) == whole);
+  SECTION("a file with lines that are not ours is refused, and stays") {
+    const std::string other = GENERATE("", "3", "{\"step\":\"x\"}", "{\"epoch\":[]}", "# notes");
+    const std::string text = read_text(path) + other + "\n";
+    test::write_text(path, text);
+    try {
+      const MetricsFile metrics(path, MetricsFile::Start::resume, 1, 3);
+      FAIL("no error");
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::data);
+      CHECK(std::string(error.what()).find("m.jsonl: line 5") != std::string::npos);
+    }
+    CHECK(read_text(path) == text);
+    CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 1);
   }
   SECTION("no temporary file stays") {
     const MetricsFile metrics(path, MetricsFile::Start::resume, 1, 2);
