@@ -120,13 +120,13 @@ void TsanThreads::begin_thread(int thread) {
   __tsan_acquire(&begun_);
 }
 void TsanThreads::end_thread() {
-  __tsan_release(&ended_);
   suspend();
 }
 void TsanThreads::resume(int thread) {
   __tsan_switch_to_fiber(threads_[static_cast<std::size_t>(thread)], __tsan_switch_to_fiber_no_sync);
 }
 void TsanThreads::suspend() {
+  __tsan_release(&ended_);  // a thread that a fault leaves in the middle ends here
   __tsan_switch_to_fiber(scheduler_, __tsan_switch_to_fiber_no_sync);
 }
 void TsanThreads::release(void* barrier) {

@@ -47,7 +47,14 @@ class Block {
   }
 
   std::vector<int>& order() { return order_; }
-  const std::string& fault() const { return fault_; }
+  bool faulty() const { return fault_ != nullptr; }
+  std::string fault() const {
+    if (!faulty()) return {};
+    char place[160];
+    std::snprintf(place, sizeof(place), " (block %u,%u,%u, thread %d)", blockIdx.x, blockIdx.y, blockIdx.z,
+                  at_);
+    return std::string(fault_) + place;
+  }
 
   void run() {
     if (__start_cudasim_shared) {
@@ -58,9 +65,9 @@ class Block {
     running_ = count();
     next_fresh_ = 0;
     tsan_.begin_block(threads_.size());
-    while (running_ > 0 && fault_.empty()) {
+    while (running_ > 0 && !faulty()) {
       resume_all();
-      if (running_ > 0 && fault_.empty()) release();
+      if (running_ > 0 && !faulty()) release();
     }
     tsan_.end_block();
     pool_.reclaim();  // those that a fault left in the middle start anew, too
@@ -96,8 +103,8 @@ class Block {
     tsan_.acquire(tag);
   }
 
-  [[noreturn]] void fail(const std::string& what) {
-    fault_ = what + place(current_);
+  [[noreturn]] void fail(const char* what) {
+    set_fault(what, current_);
     leave_fiber();
     std::abort();  // the scheduler does not come back
   }
@@ -140,11 +147,9 @@ class Block {
     return row;
   }
 
-  static std::string place(int thread) {
-    char text[160];
-    std::snprintf(text, sizeof(text), " (block %u,%u,%u, thread %d)", blockIdx.x, blockIdx.y, blockIdx.z,
-                  thread);
-    return text;
+  void set_fault(const char* what, int thread) {
+    fault_ = what;
+    at_ = thread;
   }
 
   void set_current(int thread) {
@@ -155,11 +160,11 @@ class Block {
 
   // Lets every thread that can run do so, until each waits or has left.
   void resume_all() {
-    while (next_fresh_ < order_.size() && fault_.empty()) {
+    while (next_fresh_ < order_.size() && !faulty()) {
       enter(pool_.take(start_of_fiber));
     }
     for (const int thread : order_) {
-      if (!fault_.empty()) return;
+      if (faulty()) return;
       if (at(thread).state != State::ready) continue;
       set_current(thread);
       tsan_.resume(thread);
@@ -180,21 +185,21 @@ class Block {
   void release() {
     bool released = false;
     for (std::size_t warp = 0; warp < threads_.size(); warp += kWarp) released |= release_warp(warp);
-    if (released || !fault_.empty()) return;
+    if (released || faulty()) return;
     const auto waits = [](const Thread& t) { return t.state == State::at_block_barrier; };
     const auto waiting = std::count_if(threads_.begin(), threads_.end(), waits);
     const int first = first_waiting();
     if (waiting < running_) {
-      fault_ = "deadlock: some threads wait at __syncthreads(), others in a warp operation" + place(first);
+      set_fault("deadlock: some threads wait at __syncthreads(), others in a warp operation", first);
       return;
     }
     if (running_ < count()) {
-      fault_ = "__syncthreads() in a block of which some threads have left" + place(first);
+      set_fault("__syncthreads() in a block of which some threads have left", first);
       return;
     }
     for (int i = 0; i < count(); ++i) {
       if (at(i).where != at(0).where) {
-        fault_ = "threads of one block wait at different __syncthreads()" + place(i);
+        set_fault("threads of one block wait at different __syncthreads()", i);
         return;
       }
     }
@@ -221,8 +226,7 @@ class Block {
         const Thread& other = threads_[warp + j];
         if (!(mask >> j & 1)) continue;
         if (other.state == State::left) {
-          fault_ =
-              "a warp operation names a lane that has left the kernel" + place(static_cast<int>(warp + i));
+          set_fault("a warp operation names a lane that has left the kernel", static_cast<int>(warp + i));
           return false;
         }
         complete &=
@@ -247,7 +251,8 @@ class Block {
   Fiber* fiber_ = nullptr;
   FiberPool& pool_;
   TsanThreads& tsan_;
-  std::string fault_;
+  const char* fault_ = nullptr;  // no std::string: what fibers touch is none of ThreadSanitizer's business
+  int at_ = 0;
 };
 
 Block* running_block = nullptr;  // what the built-ins of device code speak to
@@ -279,7 +284,7 @@ std::string run_grid(const Launch& launch, const std::function<void()>& body) {
     blockIdx = {linear % gridDim.x, linear / gridDim.x % gridDim.y, linear / (gridDim.x * gridDim.y)};
     arrange(block.order(), launch, random);
     block.run();
-    if (!block.fault().empty()) break;
+    if (block.faulty()) break;
   }
   running_block = nullptr;
   return block.fault();
