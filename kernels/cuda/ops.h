@@ -6,7 +6,10 @@
 
 namespace lockstep::cuda {
 
+void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes);
+void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t bytes);
 void copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes);
+void fill_zero(Stream& stream, void* dst, std::int64_t bytes);
 
 void relu_forward(Stream& stream, const TensorView& x, const TensorView& y);
 void relu_backward(Stream& stream, const TensorView& y, const TensorView& dy, const TensorView& dx);
