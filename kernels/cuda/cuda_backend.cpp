@@ -14,11 +14,14 @@ namespace {
   fail(ExitCode::device, "the CUDA backend of this build has no {}: use --device cpu", op);
 }
 
+int made_current(int device) {
+  CUDA_CHECK(cudaSetDevice(device));
+  return device;
+}
+
 }  // namespace
 
-CudaBackend::CudaBackend(int device) : device_(device), allocator_(device) {
-  CUDA_CHECK(cudaSetDevice(device));
-}
+CudaBackend::CudaBackend(int device) : device_(made_current(device)), allocator_(device), machine_(device) {}
 
 std::unique_ptr<Stream> CudaBackend::make_compute_stream() {
   return std::make_unique<CudaStream>(device_);
@@ -110,18 +113,19 @@ void CudaBackend::global_average_pool_backward(Stream&, const TensorView&, const
   missing("global_average_pool_backward");
 }
 
-void CudaBackend::linear_forward(Stream&, const TensorView&, const TensorView&, const TensorView&,
-                                 const TensorView&) {
-  missing("linear_forward");
+void CudaBackend::linear_forward(Stream& stream, const TensorView& x, const TensorView& w,
+                                 const TensorView& bias, const TensorView& y) {
+  cuda::linear_forward(machine_, stream, x, w, bias, y);
 }
 
-void CudaBackend::linear_backward_data(Stream&, const TensorView&, const TensorView&, const TensorView&) {
-  missing("linear_backward_data");
+void CudaBackend::linear_backward_data(Stream& stream, const TensorView& dy, const TensorView& w,
+                                       const TensorView& dx) {
+  cuda::linear_backward_data(machine_, stream, dy, w, dx);
 }
 
-void CudaBackend::linear_backward_weight(Stream&, const TensorView&, const TensorView&, const TensorView&,
-                                         const TensorView&, GradMode) {
-  missing("linear_backward_weight");
+void CudaBackend::linear_backward_weight(Stream& stream, const TensorView& x, const TensorView& dy,
+                                         const TensorView& dw, const TensorView& dbias, GradMode mode) {
+  cuda::linear_backward_weight(machine_, stream, x, dy, dw, dbias, mode);
 }
 
 void CudaBackend::softmax_cross_entropy(Stream&, const TensorView&, const TensorView&, float,

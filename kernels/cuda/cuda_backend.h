@@ -3,6 +3,7 @@
 
 #include "core/cuda_allocator.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/machine.h"
 
 namespace lockstep {
 
@@ -70,8 +71,9 @@ class CudaBackend final : public Backend {
   void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) override;
 
  private:
-  int device_;
+  int device_;  // current from here on: the others are made on it
   CudaAllocator allocator_;
+  cuda::Machine machine_;
 };
 
 }  // namespace lockstep

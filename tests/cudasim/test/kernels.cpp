@@ -34,6 +34,9 @@ void in_all_orders(void (*suite)(Backend&)) {
 TEST_CASE("cuda: relu as the reference") {
   in_all_orders(suite::relu);
 }
+TEST_CASE("cuda: linear as the reference") {
+  in_all_orders(suite::linear);
+}
 TEST_CASE("cuda: the optimiser as the reference") {
   in_all_orders(suite::sgd);
 }
