@@ -1,16 +1,40 @@
-// Copies between device tensors.
+// Copies and fills. None has a kernel of its own, and the host waits for none.
 #include "kernels/contracts.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
 
 namespace lockstep::cuda {
+namespace {
 
-// Bytes: reads and writes each once. The host does not wait.
+void copy(const char* op, Stream& stream, void* dst, const void* src, std::int64_t bytes,
+          cudaMemcpyKind kind) {
+  if (bytes == 0) return;
+  CUDA_CHECK(cudaMemcpyAsync(dst, src, static_cast<std::size_t>(bytes), kind, native(op, stream)));
+}
+
+}  // namespace
+
+// From pageable host memory the runtime takes a copy before it returns; from pinned memory it does not.
+void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) {
+  contract::memory("copy_to_device", dst, host_src, bytes);
+  copy("copy_to_device", stream, dst, host_src, bytes, cudaMemcpyHostToDevice);
+}
+
+void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t bytes) {
+  contract::memory("copy_to_host", host_dst, src, bytes);
+  copy("copy_to_host", stream, host_dst, src, bytes, cudaMemcpyDeviceToHost);
+}
+
+// Bytes: reads and writes each once.
 void copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes) {
   contract::copy_on_device(dst, src, bytes);
+  copy("copy_on_device", stream, dst, src, bytes, cudaMemcpyDeviceToDevice);
+}
+
+void fill_zero(Stream& stream, void* dst, std::int64_t bytes) {
+  contract::memory("fill_zero", dst, dst, bytes);
   if (bytes == 0) return;
-  CUDA_CHECK(cudaMemcpyAsync(dst, src, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice,
-                             native("copy_on_device", stream)));
+  CUDA_CHECK(cudaMemsetAsync(dst, 0, static_cast<std::size_t>(bytes), native("fill_zero", stream)));
 }
 
 }  // namespace lockstep::cuda
