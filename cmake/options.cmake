@@ -2,7 +2,7 @@
 set(LOCKSTEP_CPU_ARCH "auto" CACHE STRING "-march of the CPU code: auto (best of x86-64-v2/v3/v4 that this machine runs), or a name")
 set(LOCKSTEP_MPI "AUTO" CACHE STRING "MPI: AUTO, ON (required) or OFF (link stub, one process)")
 set(LOCKSTEP_ONEDNN "AUTO" CACHE STRING "oneDNN: AUTO, ON (required) or OFF (link stub, reference backend)")
-set(LOCKSTEP_CUDA "AUTO" CACHE STRING "CUDA Toolkit: AUTO, ON (required) or OFF (link stub)")
+set(LOCKSTEP_CUDA "AUTO" CACHE STRING "CUDA Toolkit: AUTO, ON (required), OFF (link stub) or SIMULATED (tests/cudasim)")
 option(LOCKSTEP_WERROR "Warnings are errors" OFF)
 set(LOCKSTEP_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, for example address,undefined or thread")
 if(NOT CMAKE_BUILD_TYPE)

@@ -2,8 +2,8 @@
 // chunks of rows, their sum, and dx. With running statistics (evaluation) dx does not depend on the sums.
 #include "kernels/contracts.h"
 #include "kernels/cuda/batch_norm.cuh"
+#include "kernels/cuda/machine.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/workspace.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -139,7 +139,7 @@ struct Tensors {
 };
 
 template <int V, class T>
-void backward(Stream& stream, Workspace& workspace, bool relu, const Tensors& t, const Statistics& statistics,
+void backward(Machine& machine, Stream& stream, bool relu, const Tensors& t, const Statistics& statistics,
               GradMode mode) {
   const char* op = "batch_norm_backward";
   const T* x = device_pointer<T>(op, t.x);
@@ -147,7 +147,7 @@ void backward(Stream& stream, Workspace& workspace, bool relu, const Tensors& t,
   const T* dy = device_pointer<T>(op, t.dy);
   const Chunks chunks = make_chunks<V>(t.x, kReduceBlocks);
   const std::int64_t partials = chunks.count * chunks.channels;
-  float* sums = workspace.array<float>(stream, 2 * partials + 2 * chunks.channels);
+  float* sums = machine.workspace.array<float>(Area::sums, 2 * partials + 2 * chunks.channels);
   float* means = sums + 2 * partials;
   launch("batch_norm_sums_kernel", stream, chunks.grid(), kThreads, batch_norm_sums_kernel<V, T>, chunks,
          statistics.mean, x, y, dy, sums, sums + partials);
@@ -162,32 +162,32 @@ void backward(Stream& stream, Workspace& workspace, bool relu, const Tensors& t,
 }
 
 template <class T>
-void backward_any(Stream& stream, Workspace& workspace, bool relu, const Tensors& t,
-                  const Statistics& statistics, GradMode mode) {
-  divides<T>(t.x) ? backward<Vector<T>::kSize, T>(stream, workspace, relu, t, statistics, mode)
-                  : backward<1, T>(stream, workspace, relu, t, statistics, mode);
+void backward_any(Machine& machine, Stream& stream, bool relu, const Tensors& t, const Statistics& statistics,
+                  GradMode mode) {
+  divides<T>(t.x) ? backward<Vector<T>::kSize, T>(machine, stream, relu, t, statistics, mode)
+                  : backward<1, T>(machine, stream, relu, t, statistics, mode);
 }
 
-void backward_typed(Stream& stream, Workspace& workspace, bool relu, const Tensors& t,
+void backward_typed(Machine& machine, Stream& stream, bool relu, const Tensors& t,
                     const Statistics& statistics, GradMode mode) {
-  t.x.dtype == DType::f32 ? backward_any<float>(stream, workspace, relu, t, statistics, mode)
-                          : backward_any<__nv_bfloat16>(stream, workspace, relu, t, statistics, mode);
+  t.x.dtype == DType::f32 ? backward_any<float>(machine, stream, relu, t, statistics, mode)
+                          : backward_any<__nv_bfloat16>(machine, stream, relu, t, statistics, mode);
 }
 
 }  // namespace
 
-void batch_norm_backward(Stream& stream, Workspace& workspace, const BatchNormOptions& options,
+void batch_norm_backward(Machine& machine, Stream& stream, const BatchNormOptions& options,
                          const TensorView& x, const TensorView& y, const TensorView& dy,
                          const TensorView& gamma, const TensorView& saved_mean,
                          const TensorView& saved_invstd, const TensorView& dx, const TensorView& dresidual,
                          const TensorView& dgamma, const TensorView& dbeta, GradMode parameter_mode) {
   contract::batch_norm_backward(options, x, y, dy, gamma, saved_mean, saved_invstd, dx, dresidual, dgamma,
                                 dbeta);
-  backward_typed(stream, workspace, options.relu, {x, y, dy, gamma, dx, dresidual, dgamma, dbeta},
+  backward_typed(machine, stream, options.relu, {x, y, dy, gamma, dx, dresidual, dgamma, dbeta},
                  {saved_mean.as<float>(), saved_invstd.as<float>(), options.epsilon, false}, parameter_mode);
 }
 
-void batch_norm_backward_evaluation(Stream& stream, Workspace& workspace, const BatchNormOptions& options,
+void batch_norm_backward_evaluation(Machine& machine, Stream& stream, const BatchNormOptions& options,
                                     const TensorView& x, const TensorView& y, const TensorView& dy,
                                     const TensorView& gamma, const TensorView& running_mean,
                                     const TensorView& running_var, const TensorView& dx,
@@ -195,7 +195,7 @@ void batch_norm_backward_evaluation(Stream& stream, Workspace& workspace, const 
                                     const TensorView& dbeta, GradMode parameter_mode) {
   contract::batch_norm_backward_evaluation(options, x, y, dy, gamma, running_mean, running_var, dx, dresidual,
                                            dgamma, dbeta);
-  backward_typed(stream, workspace, options.relu, {x, y, dy, gamma, dx, dresidual, dgamma, dbeta},
+  backward_typed(machine, stream, options.relu, {x, y, dy, gamma, dx, dresidual, dgamma, dbeta},
                  {running_mean.as<float>(), running_var.as<float>(), options.epsilon, true}, parameter_mode);
 }
 

@@ -2,8 +2,8 @@
 // of chunks of rows, their sum, and the normalisation; evaluation takes the last one alone.
 #include "kernels/contracts.h"
 #include "kernels/cuda/batch_norm.cuh"
+#include "kernels/cuda/machine.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/workspace.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -154,12 +154,12 @@ void normalize(Stream& stream, const Tensors& t, bool relu, const Statistics& st
 }
 
 template <int V, class T>
-void train(Stream& stream, Workspace& workspace, const BatchNormOptions& options, const Tensors& t,
+void train(Machine& machine, Stream& stream, const BatchNormOptions& options, const Tensors& t,
            const TrainedVectors& vectors) {
   const Chunks chunks = make_chunks<V>(t.x, kReduceBlocks);
   const std::int64_t partials = chunks.count * chunks.channels;
   const T* x = device_pointer<T>("batch_norm_forward_training", t.x);
-  float* means = workspace.array<float>(stream, 2 * partials);
+  float* means = machine.workspace.array<float>(Area::sums, 2 * partials);
   launch("batch_norm_moments_kernel", stream, chunks.grid(), kThreads, batch_norm_moments_kernel<V, T>,
          chunks, x, means, means + partials);
   launch("batch_norm_statistics_kernel", stream, blocks_for(chunks.channels, kFinishChannels), kThreads,
@@ -170,10 +170,10 @@ void train(Stream& stream, Workspace& workspace, const BatchNormOptions& options
 }
 
 template <class T>
-void train_any(Stream& stream, Workspace& workspace, const BatchNormOptions& options, const Tensors& t,
+void train_any(Machine& machine, Stream& stream, const BatchNormOptions& options, const Tensors& t,
                const TrainedVectors& vectors) {
-  divides<T>(t.x) ? train<Vector<T>::kSize, T>(stream, workspace, options, t, vectors)
-                  : train<1, T>(stream, workspace, options, t, vectors);
+  divides<T>(t.x) ? train<Vector<T>::kSize, T>(machine, stream, options, t, vectors)
+                  : train<1, T>(machine, stream, options, t, vectors);
 }
 
 template <class T>
@@ -184,7 +184,7 @@ void evaluate_any(Stream& stream, bool relu, const Tensors& t, const Statistics&
 
 }  // namespace
 
-void batch_norm_forward_training(Stream& stream, Workspace& workspace, const BatchNormOptions& options,
+void batch_norm_forward_training(Machine& machine, Stream& stream, const BatchNormOptions& options,
                                  const TensorView& x, const TensorView& gamma, const TensorView& beta,
                                  const TensorView& residual, const TensorView& running_mean,
                                  const TensorView& running_var, const TensorView& saved_mean,
@@ -194,8 +194,8 @@ void batch_norm_forward_training(Stream& stream, Workspace& workspace, const Bat
   const Tensors tensors{x, gamma, beta, residual, y};
   const TrainedVectors vectors{running_mean.as<float>(), running_var.as<float>(), saved_mean.as<float>(),
                                saved_invstd.as<float>()};
-  x.dtype == DType::f32 ? train_any<float>(stream, workspace, options, tensors, vectors)
-                        : train_any<__nv_bfloat16>(stream, workspace, options, tensors, vectors);
+  x.dtype == DType::f32 ? train_any<float>(machine, stream, options, tensors, vectors)
+                        : train_any<__nv_bfloat16>(machine, stream, options, tensors, vectors);
 }
 
 void batch_norm_forward_evaluation(Stream& stream, const BatchNormOptions& options, const TensorView& x,

@@ -1,9 +1,10 @@
-// Copies and fills. None has a kernel of its own, and the host waits for none.
+// Copies and zeros: all of them the runtime's.
 #include "kernels/contracts.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
 
 namespace lockstep::cuda {
+
 namespace {
 
 void copy(const char* op, Stream& stream, void* dst, const void* src, std::int64_t bytes,
@@ -14,7 +15,7 @@ void copy(const char* op, Stream& stream, void* dst, const void* src, std::int64
 
 }  // namespace
 
-// From pageable host memory the runtime takes a copy before it returns; from pinned memory it does not.
+// Bytes: reads and writes each once. The host waits only for a copy from or to memory that is not pinned.
 void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) {
   contract::memory("copy_to_device", dst, host_src, bytes);
   copy("copy_to_device", stream, dst, host_src, bytes, cudaMemcpyHostToDevice);
@@ -25,12 +26,12 @@ void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t 
   copy("copy_to_host", stream, host_dst, src, bytes, cudaMemcpyDeviceToHost);
 }
 
-// Bytes: reads and writes each once.
 void copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes) {
   contract::copy_on_device(dst, src, bytes);
   copy("copy_on_device", stream, dst, src, bytes, cudaMemcpyDeviceToDevice);
 }
 
+// Bytes: writes each once.
 void fill_zero(Stream& stream, void* dst, std::int64_t bytes) {
   contract::memory("fill_zero", dst, dst, bytes);
   if (bytes == 0) return;

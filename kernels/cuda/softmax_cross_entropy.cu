@@ -1,6 +1,7 @@
 // Softmax cross-entropy with label smoothing, its gradient, and the count of correct answers.
 #include "kernels/contracts.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/machine.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -109,13 +110,13 @@ __global__ void cross_entropy_mean_kernel(const float* row_loss, const std::int3
 }
 
 template <class T>
-void run(Stream& stream, Workspace& workspace, const TensorView& logits, const TensorView& labels,
+void run(Machine& machine, Stream& stream, const TensorView& logits, const TensorView& labels,
          float smoothing, const TensorView& loss, const TensorView& correct, const TensorView& dlogits) {
   const std::int64_t rows = logits.shape[0], classes = logits.shape[1];
   LOCKSTEP_CHECK(classes < (std::int64_t{1} << 30), "softmax_cross_entropy: {} classes", classes);
   // One area for both: a loss and a count are four bytes each.
   static_assert(sizeof(float) == sizeof(std::int32_t));
-  float* row_loss = workspace.array<float>(stream, 2 * rows);
+  float* row_loss = machine.workspace.array<float>(Area::sums, 2 * rows);
   auto* row_correct = reinterpret_cast<std::int32_t*>(row_loss + rows);
   launch("softmax_cross_entropy_kernel", stream, blocks_for(rows, kRowsPerBlock), kThreads,
          softmax_cross_entropy_kernel<T>, static_cast<const T*>(logits.data), labels.as<std::int32_t>(),
@@ -126,13 +127,13 @@ void run(Stream& stream, Workspace& workspace, const TensorView& logits, const T
 
 }  // namespace
 
-void softmax_cross_entropy(Stream& stream, Workspace& workspace, const TensorView& logits,
+void softmax_cross_entropy(Machine& machine, Stream& stream, const TensorView& logits,
                            const TensorView& labels, float smoothing, const TensorView& loss,
                            const TensorView& correct, const TensorView& dlogits) {
   contract::softmax_cross_entropy(logits, labels, smoothing, loss, correct, dlogits);
   logits.dtype == DType::f32
-      ? run<float>(stream, workspace, logits, labels, smoothing, loss, correct, dlogits)
-      : run<__nv_bfloat16>(stream, workspace, logits, labels, smoothing, loss, correct, dlogits);
+      ? run<float>(machine, stream, logits, labels, smoothing, loss, correct, dlogits)
+      : run<__nv_bfloat16>(machine, stream, logits, labels, smoothing, loss, correct, dlogits);
 }
 
 }  // namespace lockstep::cuda

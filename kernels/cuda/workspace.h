@@ -1,37 +1,45 @@
-// Scratch memory of the ops on one device: one area that only ever grows, so that a step after the first
-// allocates nothing.
+// Device memory that ops use for the length of a call. A few named areas that only ever grow, so that a step
+// after the first allocates nothing. Ops of one backend run on one stream, in order: the next user of an area
+// comes after it.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "core/cuda_allocator.h"
-#include "core/stream.h"
 #include "core/tensor.h"
 
 namespace lockstep::cuda {
 
-// One workspace serves one stream. Ops of a stream run one after the other, so each may overwrite what the op
-// before it left; two streams would overwrite each other.
+enum class Area {
+  product,  // of a matrix product or convolution, before it is rounded or added
+  sums,     // of each block, to be added
+  plan,     // what a cuDNN plan asks for
+  count
+};
+
 class Workspace {
  public:
   explicit Workspace(int device) : allocator_(device) {}
 
-  // At least count elements, aligned to 256 bytes, for one op. Where the area grows, the host first waits for
-  // the stream: kernels that were launched may still use the old one.
-  template <class T>
-  T* array(Stream& stream, std::int64_t count) {
-    const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
-    if (buffer_.bytes() < bytes) {
-      stream.synchronize();
-      buffer_ = Buffer();  // give the old one back first
-      buffer_ = Buffer(allocator_, bytes);
+  // Growing waits for the device, for the old memory may be in use.
+  void* get(Area area, std::int64_t bytes) {
+    Buffer& buffer = buffers_[static_cast<std::size_t>(area)];
+    if (buffer.bytes() < bytes) {
+      buffer = Buffer();  // give the old one back first: cudaFree waits
+      buffer = Buffer(allocator_, bytes);
     }
-    return static_cast<T*>(buffer_.data());
+    return buffer.data();
+  }
+  template <class T>
+  T* array(Area area, std::int64_t count) {
+    return static_cast<T*>(get(area, count * static_cast<std::int64_t>(sizeof(T))));
   }
 
  private:
-  CudaAllocator allocator_;  // outlives the buffer
-  Buffer buffer_;
+  CudaAllocator allocator_;
+  std::array<Buffer, static_cast<std::size_t>(Area::count)> buffers_;
 };
 
 }  // namespace lockstep::cuda

@@ -1,0 +1,16 @@
+// What the ops of one device share: scratch memory and the handles of NVIDIA's libraries.
+#pragma once
+
+#include "kernels/cuda/cublas.h"
+#include "kernels/cuda/workspace.h"
+
+namespace lockstep::cuda {
+
+struct Machine {
+  explicit Machine(int device) : workspace(device) {}
+
+  Workspace workspace;
+  CublasHandle cublas;
+};
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,81 @@
+// What the parts of the runtime's double share. Internal to tests/cudasim.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "cudasim/cudasim.h"
+
+// The handles that NVIDIA's headers declare. A record is one cudaEventRecord: waits hold on to it, so an
+// event may be recorded again or destroyed while others still wait for its earlier record.
+namespace cudasim {
+struct Record;
+struct Task {
+  std::function<void()> run;          // nothing: a wait
+  std::shared_ptr<Record> waits_for;  // of another stream
+  std::shared_ptr<Record> completes;
+};
+}  // namespace cudasim
+
+struct CUstream_st {
+  int device = 0;
+  std::deque<cudasim::Task> tasks;
+  bool busy = false;  // a host thread runs a task of it
+};
+
+struct CUevent_st {
+  std::shared_ptr<cudasim::Record> record;
+};
+
+namespace cudasim {
+
+struct Record {
+  CUstream_st* stream = nullptr;
+  bool done = false;
+};
+
+struct Allocation {
+  std::int64_t bytes = 0;
+  int device = -1;  // -1: pinned host memory
+};
+
+// One a process, behind one mutex. Tasks run outside of it.
+struct State {
+  std::mutex mutex;
+  std::condition_variable progress;
+  Config config;
+  std::map<std::string, std::int64_t> calls;
+  std::map<const char*, Allocation> allocations;
+  std::map<int, std::int64_t> used;
+  std::map<int, CUstream_st> default_streams;
+  std::set<CUstream_st*> streams;
+  std::int64_t events = 0;
+  Counts counts;
+  std::string fault;
+  cudaError_t sticky = cudaSuccess;  // what every call answers after a fault
+};
+State& state();
+
+using Lock = std::unique_lock<std::mutex>;
+
+// The device and the last error belong to the host thread.
+int& current_device();
+cudaError_t& last_error();
+// Remembers and returns the error.
+cudaError_t answer(cudaError_t error);
+// What the configuration or an earlier fault wants this call to answer; cudaSuccess: go on.
+cudaError_t entry(const Lock& lock, const char* call);
+
+CUstream_st& resolve(cudaStream_t stream);
+void push(Lock& lock, CUstream_st& stream, Task task);  // runs it where the configuration is eager
+void wait_for(Lock& lock, const std::shared_ptr<Record>& record);
+void drain(Lock& lock, CUstream_st& stream);
+void drain_device(Lock& lock, int device);
+
+const Allocation* find_allocation(const void* data, std::int64_t bytes);
+
+}  // namespace cudasim
