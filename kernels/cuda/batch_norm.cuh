@@ -42,8 +42,8 @@ Chunks make_chunks(const TensorView& x, std::int64_t max_blocks) {
   return {rows, channels, per_chunk, static_cast<unsigned>(tiles), blocks_for(rows, per_chunk)};
 }
 
-constexpr std::int64_t kReduceBlocks = 1024;  // each leaves a partial result, which is read again
-constexpr std::int64_t kApplyBlocks = 4096;   // each loads the coefficients of its channels
+constexpr std::int64_t kReduceBlocks = 512;  // each leaves a partial result, which is read again
+constexpr std::int64_t kApplyBlocks = 2048;  // each loads the coefficients of its channels
 
 // The part of a matrix that one thread has: rows first, first + kRowLanes, ... below end, and V channels.
 template <int V>
@@ -87,8 +87,14 @@ struct Statistics {
   float epsilon;
   bool spread_is_variance;
 
-  __device__ float inverse_deviation(std::int64_t channel) const {
-    return spread_is_variance ? 1.0f / sqrtf(spread[channel] + epsilon) : spread[channel];
+  __device__ float inverse_deviation(float value) const {
+    return spread_is_variance ? 1.0f / sqrtf(value + epsilon) : value;
+  }
+  template <int V>
+  __device__ void load(std::int64_t channel, float (&means)[V], float (&inverse_deviations)[V]) const {
+    load_channels<V>(mean + channel, means);
+    load_channels<V>(spread + channel, inverse_deviations);
+    for (float& value : inverse_deviations) value = inverse_deviation(value);
   }
 };
 

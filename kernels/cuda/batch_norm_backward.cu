@@ -31,7 +31,7 @@ __global__ void batch_norm_sums_kernel(Chunks chunks, const float* mean, const T
   const int thread = static_cast<int>(threadIdx.x);
   float center[V] = {}, sum_g[V] = {}, sum_gx[V] = {};
   if (share.first < share.end) {
-    for (int v = 0; v < V; ++v) center[v] = mean[share.channel + v];
+    load_channels<V>(mean + share.channel, center);
   }
   for (std::int64_t row = share.first; row < share.end; row += Tile<V>::kRowLanes) {
     const std::int64_t i = row * chunks.channels + share.channel;
@@ -90,7 +90,7 @@ __global__ void batch_norm_parameters_kernel(Chunks chunks, Statistics statistic
   });
   if (thread >= kFinishChannels || channel >= chunks.channels) return;
   const float dbeta = shared_g[thread];
-  const float dgamma = shared_gx[thread] * statistics.inverse_deviation(channel);
+  const float dgamma = shared_gx[thread] * statistics.inverse_deviation(statistics.spread[channel]);
   const float rows = static_cast<float>(chunks.rows);
   to.dbeta[channel] = accumulate ? to.dbeta[channel] + dbeta : dbeta;
   to.dgamma[channel] = accumulate ? to.dgamma[channel] + dgamma : dgamma;
@@ -111,14 +111,16 @@ __global__ void batch_norm_gradient_kernel(Chunks chunks, Statistics statistics,
   if (share.first >= share.end) return;
   const bool constants = statistics.spread_is_variance;
   // dx = scale * (g - offset - (x - mean) * slope)
-  float mean[V], scale[V], offset[V], slope[V];
+  float mean[V], scale[V], offset[V] = {}, slope[V] = {}, invstd[V];
+  statistics.load<V>(share.channel, mean, invstd);
+  load_channels<V>(gamma + share.channel, scale);
+  if (!constants) {
+    load_channels<V>(mean_g + share.channel, offset);
+    load_channels<V>(mean_gx + share.channel, slope);
+  }
   for (int v = 0; v < V; ++v) {
-    const std::int64_t channel = share.channel + v;
-    const float invstd = statistics.inverse_deviation(channel);
-    mean[v] = statistics.mean[channel];
-    scale[v] = gamma[channel] * invstd;
-    offset[v] = constants ? 0.0f : mean_g[channel];
-    slope[v] = constants ? 0.0f : mean_gx[channel] * invstd;
+    scale[v] *= invstd[v];
+    slope[v] *= invstd[v];
   }
   for (std::int64_t row = share.first; row < share.end; row += Tile<V>::kRowLanes) {
     const std::int64_t i = row * chunks.channels + share.channel;
@@ -145,10 +147,11 @@ void backward(Machine& machine, Stream& stream, bool relu, const Tensors& t, con
   const T* x = device_pointer<T>(op, t.x);
   const T* y = relu ? device_pointer<T>(op, t.y) : nullptr;
   const T* dy = device_pointer<T>(op, t.dy);
+  const float* gamma = device_pointer<float>(op, t.gamma);
   const Chunks chunks = make_chunks<V>(t.x, kReduceBlocks);
   const std::int64_t partials = chunks.count * chunks.channels;
   float* sums = machine.workspace.array<float>(Area::sums, 2 * partials + 2 * chunks.channels);
-  float* means = sums + 2 * partials;
+  float* means = sums + 2 * partials;  // on 16 bytes where V is a vector
   launch("batch_norm_sums_kernel", stream, chunks.grid(), kThreads, batch_norm_sums_kernel<V, T>, chunks,
          statistics.mean, x, y, dy, sums, sums + partials);
   launch("batch_norm_parameters_kernel", stream, blocks_for(chunks.channels, kFinishChannels), kThreads,
@@ -157,8 +160,8 @@ void backward(Machine& machine, Stream& stream, bool relu, const Tensors& t, con
          ParameterGradients{t.dgamma.as<float>(), t.dbeta.as<float>(), means, means + chunks.channels});
   const Chunks apply = make_chunks<V>(t.x, kApplyBlocks);
   launch("batch_norm_gradient_kernel", stream, apply.grid(), kThreads, batch_norm_gradient_kernel<V, T>,
-         apply, statistics, t.gamma.as<float>(), means, means + chunks.channels, x, y, dy,
-         device_pointer<T>(op, t.dx), device_pointer<T>(op, t.dresidual));
+         apply, statistics, gamma, means, means + chunks.channels, x, y, dy, device_pointer<T>(op, t.dx),
+         device_pointer<T>(op, t.dresidual));
 }
 
 template <class T>
@@ -183,8 +186,11 @@ void batch_norm_backward(Machine& machine, Stream& stream, const BatchNormOption
                          const TensorView& dgamma, const TensorView& dbeta, GradMode parameter_mode) {
   contract::batch_norm_backward(options, x, y, dy, gamma, saved_mean, saved_invstd, dx, dresidual, dgamma,
                                 dbeta);
+  const char* op = "batch_norm_backward";
   backward_typed(machine, stream, options.relu, {x, y, dy, gamma, dx, dresidual, dgamma, dbeta},
-                 {saved_mean.as<float>(), saved_invstd.as<float>(), options.epsilon, false}, parameter_mode);
+                 {device_pointer<float>(op, saved_mean), device_pointer<float>(op, saved_invstd),
+                  options.epsilon, false},
+                 parameter_mode);
 }
 
 void batch_norm_backward_evaluation(Machine& machine, Stream& stream, const BatchNormOptions& options,
@@ -195,8 +201,11 @@ void batch_norm_backward_evaluation(Machine& machine, Stream& stream, const Batc
                                     const TensorView& dbeta, GradMode parameter_mode) {
   contract::batch_norm_backward_evaluation(options, x, y, dy, gamma, running_mean, running_var, dx, dresidual,
                                            dgamma, dbeta);
+  const char* op = "batch_norm_backward";
   backward_typed(machine, stream, options.relu, {x, y, dy, gamma, dx, dresidual, dgamma, dbeta},
-                 {running_mean.as<float>(), running_var.as<float>(), options.epsilon, true}, parameter_mode);
+                 {device_pointer<float>(op, running_mean), device_pointer<float>(op, running_var),
+                  options.epsilon, true},
+                 parameter_mode);
 }
 
 }  // namespace lockstep::cuda

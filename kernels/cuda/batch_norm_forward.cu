@@ -112,6 +112,10 @@ __global__ void batch_norm_statistics_kernel(Chunks chunks, const T* x, const fl
   to.running_var[channel] = fmaf(momentum, unbiased, (1.0f - momentum) * to.running_var[channel]);
 }
 
+// Rows that a thread loads before it stores the first of them. y may be x, so a compiler cannot move a load
+// across a store; two loads on the way hide more of the memory's latency.
+constexpr int kTogether = 2;
+
 // y = relu?((x - mean) * invstd * gamma + beta + residual?). Mapping: see Tile; the coefficients of a
 // thread's channels stay in registers. An element is read before it is written, by the same thread: y may be
 // x or residual. Bytes: reads x (and residual), writes y, each once. Deterministic.
@@ -120,23 +124,28 @@ __global__ void batch_norm_normalize_kernel(Chunks chunks, Statistics statistics
                                             const float* gamma, const float* beta, const T* residual, T* y) {
   const Share<V> share(chunks);
   if (share.first >= share.end) return;
-  float mean[V], scale[V], offset[V];
-  for (int v = 0; v < V; ++v) {
-    const std::int64_t channel = share.channel + v;
-    mean[v] = statistics.mean[channel];
-    scale[v] = statistics.inverse_deviation(channel) * gamma[channel];
-    offset[v] = beta[channel];
-  }
-  for (std::int64_t row = share.first; row < share.end; row += Tile<V>::kRowLanes) {
+  float mean[V], scale[V], offset[V], invstd[V];
+  statistics.load<V>(share.channel, mean, invstd);
+  load_channels<V>(gamma + share.channel, scale);
+  load_channels<V>(beta + share.channel, offset);
+  for (int v = 0; v < V; ++v) scale[v] *= invstd[v];
+  const std::int64_t step = Tile<V>::kRowLanes * chunks.channels;
+  for (std::int64_t row = share.first; row < share.end; row += kTogether * Tile<V>::kRowLanes) {
     const std::int64_t i = row * chunks.channels + share.channel;
-    float values[V], added[V] = {};
-    load_floats<V>(x + i, values);
-    if (residual) load_floats<V>(residual + i, added);
-    for (int v = 0; v < V; ++v) {
-      const float value = fmaf(values[v] - mean[v], scale[v], offset[v]) + added[v];
-      values[v] = relu && value < 0.0f ? 0.0f : value;  // a NaN stays
+    float values[kTogether][V], added[kTogether][V] = {};
+    for (int k = 0; k < kTogether; ++k) {
+      const bool inside = row + k * Tile<V>::kRowLanes < share.end;
+      load_floats<V>(x + i + (inside ? k * step : 0), values[k]);
+      if (residual) load_floats<V>(residual + i + (inside ? k * step : 0), added[k]);
     }
-    store_floats<V>(y + i, values);
+    for (int k = 0; k < kTogether; ++k) {
+      if (row + k * Tile<V>::kRowLanes >= share.end) break;
+      for (int v = 0; v < V; ++v) {
+        const float value = fmaf(values[k][v] - mean[v], scale[v], offset[v]) + added[k][v];
+        values[k][v] = relu && value < 0.0f ? 0.0f : value;  // a NaN stays
+      }
+      store_floats<V>(y + i + k * step, values[k]);
+    }
   }
 }
 
@@ -149,8 +158,8 @@ void normalize(Stream& stream, const Tensors& t, bool relu, const Statistics& st
   const Chunks chunks = make_chunks<V>(t.x, kApplyBlocks);
   const char* op = "batch_norm_forward";
   launch("batch_norm_normalize_kernel", stream, chunks.grid(), kThreads, batch_norm_normalize_kernel<V, T>,
-         chunks, statistics, relu, device_pointer<T>(op, t.x), t.gamma.as<float>(), t.beta.as<float>(),
-         device_pointer<T>(op, t.residual), device_pointer<T>(op, t.y));
+         chunks, statistics, relu, device_pointer<T>(op, t.x), device_pointer<float>(op, t.gamma),
+         device_pointer<float>(op, t.beta), device_pointer<T>(op, t.residual), device_pointer<T>(op, t.y));
 }
 
 template <int V, class T>
@@ -192,8 +201,10 @@ void batch_norm_forward_training(Machine& machine, Stream& stream, const BatchNo
   contract::batch_norm_forward_training(x, gamma, beta, residual, running_mean, running_var, saved_mean,
                                         saved_invstd, y);
   const Tensors tensors{x, gamma, beta, residual, y};
-  const TrainedVectors vectors{running_mean.as<float>(), running_var.as<float>(), saved_mean.as<float>(),
-                               saved_invstd.as<float>()};
+  const char* op = "batch_norm_forward_training";
+  const TrainedVectors vectors{running_mean.as<float>(), running_var.as<float>(),
+                               device_pointer<float>(op, saved_mean),
+                               device_pointer<float>(op, saved_invstd)};
   x.dtype == DType::f32 ? train_any<float>(machine, stream, options, tensors, vectors)
                         : train_any<__nv_bfloat16>(machine, stream, options, tensors, vectors);
 }
@@ -204,7 +215,9 @@ void batch_norm_forward_evaluation(Stream& stream, const BatchNormOptions& optio
                                    const TensorView& running_var, const TensorView& y) {
   contract::batch_norm_forward_evaluation(x, gamma, beta, residual, running_mean, running_var, y);
   const Tensors tensors{x, gamma, beta, residual, y};
-  const Statistics statistics{running_mean.as<float>(), running_var.as<float>(), options.epsilon, true};
+  const char* op = "batch_norm_forward_evaluation";
+  const Statistics statistics{device_pointer<float>(op, running_mean), device_pointer<float>(op, running_var),
+                              options.epsilon, true};
   x.dtype == DType::f32 ? evaluate_any<float>(stream, options.relu, tensors, statistics)
                         : evaluate_any<__nv_bfloat16>(stream, options.relu, tensors, statistics);
 }

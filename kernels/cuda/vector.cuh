@@ -64,6 +64,19 @@ __device__ __forceinline__ void store_floats(T* to, const float (&values)[V]) {
   }
 }
 
+// V floats of a channel vector, in 16-byte accesses where V is a multiple of four.
+template <int V>
+__device__ __forceinline__ void load_channels(const float* from, float (&to)[V]) {
+  if constexpr (V % Vector<float>::kSize == 0) {
+    for (int v = 0; v < V; v += Vector<float>::kSize) {
+      const Vector<float> part = load_vector(from + v);
+      for (int i = 0; i < Vector<float>::kSize; ++i) to[v + i] = part.values[i];
+    }
+  } else {
+    for (int v = 0; v < V; ++v) to[v] = from[v];
+  }
+}
+
 // Whether the last dimension, the channels, consists of whole vectors.
 template <class T>
 bool divides(const TensorView& view) {
