@@ -13,8 +13,36 @@ void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t 
 void copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes);
 void fill_zero(Stream& stream, void* dst, std::int64_t bytes);
 
+void batch_norm_forward_training(Machine& machine, Stream& stream, const BatchNormOptions& options,
+                                 const TensorView& x, const TensorView& gamma, const TensorView& beta,
+                                 const TensorView& residual, const TensorView& running_mean,
+                                 const TensorView& running_var, const TensorView& saved_mean,
+                                 const TensorView& saved_invstd, const TensorView& y);
+void batch_norm_forward_evaluation(Stream& stream, const BatchNormOptions& options, const TensorView& x,
+                                   const TensorView& gamma, const TensorView& beta,
+                                   const TensorView& residual, const TensorView& running_mean,
+                                   const TensorView& running_var, const TensorView& y);
+void batch_norm_backward(Machine& machine, Stream& stream, const BatchNormOptions& options,
+                         const TensorView& x, const TensorView& y, const TensorView& dy,
+                         const TensorView& gamma, const TensorView& saved_mean,
+                         const TensorView& saved_invstd, const TensorView& dx, const TensorView& dresidual,
+                         const TensorView& dgamma, const TensorView& dbeta, GradMode parameter_mode);
+void batch_norm_backward_evaluation(Machine& machine, Stream& stream, const BatchNormOptions& options,
+                                    const TensorView& x, const TensorView& y, const TensorView& dy,
+                                    const TensorView& gamma, const TensorView& running_mean,
+                                    const TensorView& running_var, const TensorView& dx,
+                                    const TensorView& dresidual, const TensorView& dgamma,
+                                    const TensorView& dbeta, GradMode parameter_mode);
+
 void relu_forward(Stream& stream, const TensorView& x, const TensorView& y);
 void relu_backward(Stream& stream, const TensorView& y, const TensorView& dy, const TensorView& dx);
+
+void max_pool_forward(Stream& stream, const PoolShape& shape, const TensorView& x, const TensorView& y,
+                      const TensorView& index);
+void max_pool_backward(Stream& stream, const PoolShape& shape, const TensorView& dy, const TensorView& index,
+                       const TensorView& dx);
+void global_average_pool_forward(Stream& stream, const TensorView& x, const TensorView& y);
+void global_average_pool_backward(Stream& stream, const TensorView& dy, const TensorView& dx);
 
 void linear_forward(Machine& machine, Stream& stream, const TensorView& x, const TensorView& w,
                     const TensorView& bias, const TensorView& y);
@@ -23,10 +51,18 @@ void linear_backward_data(Machine& machine, Stream& stream, const TensorView& dy
 void linear_backward_weight(Machine& machine, Stream& stream, const TensorView& x, const TensorView& dy,
                             const TensorView& dw, const TensorView& dbias, GradMode mode);
 
+// A label that is no class makes the loss NaN.
+void softmax_cross_entropy(Machine& machine, Stream& stream, const TensorView& logits,
+                           const TensorView& labels, float smoothing, const TensorView& loss,
+                           const TensorView& correct, const TensorView& dlogits);
+
 void sgd_step(Stream& stream, const SgdOptions& options, const TensorView& w, const TensorView& dw,
               const TensorView& v, const TensorView& working);
 
 void augment_normalize(Stream& stream, const AugmentOptions& options, const TensorView& images,
                        const TensorView& samples, const TensorView& y);
+
+void cast(Stream& stream, const TensorView& x, const TensorView& y);
+void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag);
 
 }  // namespace lockstep::cuda

@@ -41,6 +41,48 @@ __device__ __forceinline__ void convert(float value, __nv_bfloat16& to) {
   to = __float2bfloat16_rn(value);
 }
 
+// V elements as floats: one 16-byte access where V is a vector's size, else V is 1.
+template <int V, class T>
+__device__ __forceinline__ void load_floats(const T* from, float (&to)[V]) {
+  static_assert(V == 1 || V == Vector<T>::kSize);
+  if constexpr (V == 1) {
+    to[0] = to_float(*from);
+  } else {
+    const Vector<T> vector = load_vector(from);
+    for (int i = 0; i < V; ++i) to[i] = to_float(vector.values[i]);
+  }
+}
+template <int V, class T>
+__device__ __forceinline__ void store_floats(T* to, const float (&values)[V]) {
+  static_assert(V == 1 || V == Vector<T>::kSize);
+  if constexpr (V == 1) {
+    convert(values[0], *to);
+  } else {
+    Vector<T> vector;
+    for (int i = 0; i < V; ++i) convert(values[i], vector.values[i]);
+    store_vector(to, vector);
+  }
+}
+
+// V floats of a channel vector, in 16-byte accesses where V is a multiple of four.
+template <int V>
+__device__ __forceinline__ void load_channels(const float* from, float (&to)[V]) {
+  if constexpr (V % Vector<float>::kSize == 0) {
+    for (int v = 0; v < V; v += Vector<float>::kSize) {
+      const Vector<float> part = load_vector(from + v);
+      for (int i = 0; i < Vector<float>::kSize; ++i) to[v + i] = part.values[i];
+    }
+  } else {
+    for (int v = 0; v < V; ++v) to[v] = from[v];
+  }
+}
+
+// Whether the last dimension, the channels, consists of whole vectors.
+template <class T>
+bool divides(const TensorView& view) {
+  return view.shape[view.shape.rank() - 1] % Vector<T>::kSize == 0;
+}
+
 // The elements as the device's type, checked to start on 16 bytes.
 template <class T>
 T* device_pointer(const char* op, const TensorView& view) {
