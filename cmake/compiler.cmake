@@ -17,8 +17,9 @@ target_compile_options(lockstep_compiler INTERFACE
 if(LOCKSTEP_WERROR)
   target_compile_options(lockstep_compiler INTERFACE "$<${host_cxx}:-Werror>")
 endif()
-# The build id that ranks exchange right after MPI_Init (core/build_info.h).
-target_link_options(lockstep_compiler INTERFACE -Wl,--build-id=sha1)
+# The build id that ranks exchange right after MPI_Init (core/build_info.h), and no library that a program does not call:
+# each costs time at its start.
+target_link_options(lockstep_compiler INTERFACE -Wl,--build-id=sha1 -Wl,--as-needed)
 
 set(lockstep_arch "${LOCKSTEP_CPU_ARCH}")
 if(lockstep_arch STREQUAL "auto")

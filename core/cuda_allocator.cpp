@@ -22,8 +22,10 @@ void* CudaAllocator::allocate(std::int64_t bytes) {
   }
   CUDA_CHECK(status);
   // Streams of ours do not wait for the default stream, so the host does.
-  CUDA_CHECK(cudaMemset(data, 0, static_cast<std::size_t>(bytes)));
-  CUDA_CHECK(cudaDeviceSynchronize());
+  cudaError_t cleared = cudaMemset(data, 0, static_cast<std::size_t>(bytes));
+  if (cleared == cudaSuccess) cleared = cudaDeviceSynchronize();
+  if (cleared != cudaSuccess) cudaFree(data);
+  CUDA_CHECK(cleared);
   return data;
 }
 

@@ -1,5 +1,5 @@
 // The one way to launch a kernel. cudaLaunchKernelEx is an ordinary function call, so the same source also
-// compiles where there is no nvcc (the simulated GPU); a launch that the runtime refuses is an Error(device)
+// compiles where there is no nvcc; a launch that the runtime refuses is an Error(device)
 // with the kernel's name.
 #pragma once
 

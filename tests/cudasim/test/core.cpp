@@ -1,0 +1,182 @@
+// core's CUDA files on the simulated GPU: streams, events, memory, and how errors are told.
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <memory>
+
+#include "catch.h"
+#include "core/cuda_allocator.h"
+#include "core/cuda_check.h"
+#include "core/cuda_stream.h"
+#include "core/device.h"
+#include "core/error.h"
+#include "core/tensor.h"
+#include "cudasim/cudasim.h"
+
+using namespace lockstep;
+
+namespace {
+
+constexpr std::int64_t kCount = 64, kBytes = kCount * 4;
+
+cudaStream_t native(Stream& stream) {
+  return static_cast<cudaStream_t>(stream.native_handle());
+}
+
+void set_kernel(float* data, float value) {
+  data[threadIdx.x] = value;
+}
+void set(Stream& stream, Buffer& buffer, float value) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = 1;
+  config.blockDim = kCount;
+  config.stream = native(stream);
+  CUDA_CHECK(cudaLaunchKernelEx(&config, set_kernel, static_cast<float*>(buffer.data()), value));
+}
+
+// Pinned, so that the copy does not wait by itself.
+struct Host {
+  Host() { CUDA_CHECK(cudaMallocHost(reinterpret_cast<void**>(&data), kBytes)); }
+  ~Host() { cudaFreeHost(data); }
+  void copy_from(Stream& stream, const Buffer& buffer) const {
+    CUDA_CHECK(cudaMemcpyAsync(data, buffer.data(), kBytes, cudaMemcpyDeviceToHost, native(stream)));
+  }
+  float* data = nullptr;
+};
+
+cudasim::Config failing(const char* call, int number, cudaError_t error) {
+  cudasim::Config config = cudasim::config();
+  config.failing_call = call;
+  config.failing_number = number;
+  config.failing_error = error;
+  return config;
+}
+
+template <class Action>
+void check_error(ExitCode code, const std::string& part, const Action& action) {
+  try {
+    action();
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.code() == code);
+    INFO(error.what());
+    CHECK(std::string(error.what()).find(part) != std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("CudaStream: another stream waits for an event on the device, and the host does not") {
+  CudaAllocator allocator(0);
+  Buffer buffer(allocator, kBytes);
+  const Host host;
+  CudaStream compute(0), comm(0);
+  const std::int64_t waits = cudasim::counts().host_waits;
+  for (int round = 1; round <= 3; ++round) {
+    set(compute, buffer, static_cast<float>(round));
+    comm.wait(compute.record());
+    host.copy_from(comm, buffer);
+    compute.wait(comm.record());
+  }
+  CHECK(cudasim::counts().host_waits == waits);
+  comm.synchronize();
+  CHECK(host.data[kCount - 1] == 3);
+}
+
+TEST_CASE("CudaStream: an event tells when its work is done, and outlives its stream") {
+  CudaAllocator allocator(0);
+  Buffer buffer(allocator, kBytes);
+  auto stream = std::make_unique<CudaStream>(0);
+  set(*stream, buffer, 1);
+  const Event event = stream->record();
+  CHECK_FALSE(event.query());
+  event.synchronize();
+  CHECK(event.query());
+  stream.reset();
+  CHECK(event.query());
+}
+
+TEST_CASE("CudaStream: host tasks take their turn, and an event of the host is waited for in the stream") {
+  CudaStream stream(0);
+  WorkerStream worker("ls-test");
+  int order = 0, first = 0, second = 0;
+  stream.submit([&] { first = ++order; });
+  stream.submit([&] { second = ++order; });
+  stream.wait(Event());
+  worker.submit([] {});
+  stream.wait(worker.record());
+  stream.synchronize();
+  CHECK(first == 1);
+  CHECK(second == 2);
+}
+
+TEST_CASE("CudaStream: what a host task throws reaches whoever waits, and later tasks are dropped") {
+  bool dropped = true;
+  CudaStream stream(0);
+  stream.submit([] { fail(ExitCode::data, "a task failed"); });
+  stream.submit([&] { dropped = false; });
+  const Event event = stream.record();
+  check_error(ExitCode::data, "a task failed", [&] { event.synchronize(); });
+  check_error(ExitCode::data, "a task failed", [&] { stream.synchronize(); });
+  CHECK(dropped);
+}
+
+TEST_CASE("CudaAllocator: zeros, and an error that names what is free") {
+  {
+    CudaAllocator allocator(1);
+    Buffer buffer(allocator, kBytes);
+    const Host host;
+    CudaStream stream(1);
+    host.copy_from(stream, buffer);
+    stream.synchronize();
+    for (std::int64_t i = 0; i < kCount; ++i) CHECK(host.data[i] == 0);
+  }
+  cudasim::Config small = cudasim::config();
+  small.memory = 64 << 20;
+  const cudasim::Configured scope(small);
+  CudaAllocator allocator(0);
+  check_error(ExitCode::memory, "CUDA device 0 has no 100 MiB left (64 of 64 MiB are free)",
+              [&] { allocator.allocate(100 << 20); });
+}
+
+TEST_CASE("CUDA_CHECK: the expression, the place, the text and the remedy") {
+  check_error(ExitCode::device, "cudaSetDevice(7) failed", [] { CUDA_CHECK(cudaSetDevice(7)); });
+  check_error(ExitCode::device, "core.cpp:", [] { CUDA_CHECK(cudaSetDevice(7)); });
+  check_error(ExitCode::memory, "smaller --batch-size", [] { CUDA_CHECK(cudaErrorMemoryAllocation); });
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
+TEST_CASE("a CUDA call that fails is an error, wherever it happens, and nothing leaks") {
+  const auto use = [] {
+    CudaAllocator allocator(0);
+    Buffer buffer(allocator, kBytes);
+    CudaStream stream(0);
+    set(stream, buffer, 1);
+    const Event event = stream.record();
+    stream.wait(event);
+    stream.submit([] {});
+    event.query();
+    event.synchronize();
+    stream.synchronize();
+  };
+  for (const char* call :
+       {"cudaMalloc", "cudaMemsetAsync", "cudaDeviceSynchronize", "cudaStreamCreateWithFlags",
+        "cudaEventCreateWithFlags", "cudaEventRecord", "cudaStreamWaitEvent", "cudaLaunchHostFunc",
+        "cudaEventQuery", "cudaEventSynchronize", "cudaStreamSynchronize", "cudaSetDevice"}) {
+    INFO(call);
+    const cudasim::Configured scope(failing(call, 1, cudaErrorUnknown));
+    check_error(ExitCode::device, "failed", use);
+    CHECK(cudasim::alive() == cudasim::Alive{});
+  }
+}
+
+TEST_CASE("why there is no device") {
+  std::string why;
+  for (const cudaError_t error : {cudaErrorInsufficientDriver, cudaErrorStubLibrary, cudaErrorNoDevice}) {
+    const cudasim::Configured scope(failing("cudaGetDeviceCount", 1, error));
+    CHECK(cuda_device_count(&why) == 0);
+    CHECK(why.find("(" + std::to_string(static_cast<int>(error)) + ")") != std::string::npos);
+  }
+  const cudasim::Configured scope(failing("cudaGetDeviceCount", 1, cudaErrorUnknown));
+  check_error(ExitCode::device, "cudaGetDeviceCount", [&] { cuda_device_count(&why); });
+}
