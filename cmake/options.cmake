@@ -3,6 +3,7 @@ set(LOCKSTEP_CPU_ARCH "auto" CACHE STRING "-march of the CPU code: auto (best of
 set(LOCKSTEP_MPI "AUTO" CACHE STRING "MPI: AUTO, ON (required) or OFF (link stub, one process)")
 set(LOCKSTEP_ONEDNN "AUTO" CACHE STRING "oneDNN: AUTO, ON (required) or OFF (link stub, reference backend)")
 set(LOCKSTEP_CUDA "AUTO" CACHE STRING "CUDA Toolkit: AUTO, ON (required), OFF (link stub) or SIMULATED (tests/cudasim)")
+set(LOCKSTEP_CUDNN "AUTO" CACHE STRING "cuDNN 9: AUTO, ON (required) or OFF; the CUDA backend needs it")
 option(LOCKSTEP_WERROR "Warnings are errors" OFF)
 set(LOCKSTEP_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, for example address,undefined or thread")
 if(NOT CMAKE_BUILD_TYPE)

@@ -1,0 +1,196 @@
+#include "kernels/cuda/convolution_plans.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+
+namespace lockstep::cuda {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+cudnnDataType_t data_type(DType type) {
+  switch (type) {
+    case DType::f32:
+      return CUDNN_DATA_FLOAT;
+    case DType::bf16:
+      return CUDNN_DATA_BFLOAT16;
+    case DType::f16:
+      return CUDNN_DATA_HALF;
+    default:
+      break;
+  }
+  fail(ExitCode::internal, "{} is not a type to compute in", name_of(type));
+}
+
+// cuDNN writes dimensions as N, C, H, W (weights: K, C, R, S); the strides say that C is the fastest.
+Descriptor tensor(TensorId id, DType type, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
+  Descriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, data_type(type))
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, Dims{n, c, h, w})
+      .set(CUDNN_ATTR_TENSOR_STRIDES, Dims{h * w * c, 1, w * c, c})
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16});
+  return std::move(descriptor.finalize());
+}
+
+// Cross-correlation with f32 sums.
+Descriptor geometry(const ConvShape& s) {
+  const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+  Descriptor descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode)
+      .set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2})
+      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, Dims{1, 1})
+      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Dims{s.stride, s.stride})
+      .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{s.padding, s.padding})
+      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Dims{s.padding, s.padding});
+  return std::move(descriptor.finalize());
+}
+
+// The names that the three directions have for the same six attributes.
+struct Attributes {
+  cudnnBackendDescriptorType_t operation;
+  cudnnBackendAttributeName_t geometry, input, weight, output, alpha, beta;
+};
+
+Attributes attributes_of(Direction direction) {
+  switch (direction) {
+    case Direction::forward:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+    case Direction::backward_data:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case Direction::backward_weight:
+      break;
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+}
+
+const char* name_of(Direction direction) {
+  switch (direction) {
+    case Direction::forward:
+      return "forward";
+    case Direction::backward_data:
+      return "data gradient";
+    case Direction::backward_weight:
+      break;
+  }
+  return "weight gradient";
+}
+
+bool has(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBackendNumericalNote_t note) {
+  return std::find(notes.begin(), notes.end(), note) != notes.end();
+}
+
+void append(std::vector<Descriptor>& to, std::vector<Descriptor> from) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+}
+
+}  // namespace
+
+std::string describe(const Convolution& convolution) {
+  const ConvShape& s = convolution.shape;
+  return fmt::format("{} {}, {} images {}x{}, {} -> {} channels, kernel {}, stride {}, padding {}{}",
+                     name_of(convolution.type), name_of(convolution.direction), s.n, s.h, s.w, s.c_in,
+                     s.c_out, s.kernel, s.stride, s.padding, convolution.accumulate ? ", accumulated" : "");
+}
+
+Descriptor convolution_graph(const Convolution& convolution) {
+  const ConvShape& s = convolution.shape;
+  const Attributes names = attributes_of(convolution.direction);
+  Descriptor operation(names.operation);
+  operation.set(names.geometry, geometry(s))
+      .set(names.input, tensor(kInput, convolution.type, s.n, s.c_in, s.h, s.w))
+      .set(names.weight, tensor(kWeight, convolution.type, s.c_out, s.c_in, s.kernel, s.kernel))
+      .set(names.output, tensor(kOutput, convolution.type, s.n, s.c_out, s.out_h(), s.out_w()))
+      .set(names.alpha, 1.0f)
+      .set(names.beta, convolution.accumulate ? 1.0f : 0.0f)
+      .finalize();
+  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+  return std::move(graph.finalize());
+}
+
+ConvolutionPlan::ConvolutionPlan(const Convolution& convolution, const DeviceProperties& properties,
+                                 Precision precision)
+    : convolution_(convolution), precision_(precision), plan_(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+  const Descriptor graph = convolution_graph(convolution);
+  append(configs_, propose(graph, properties, CUDNN_HEUR_MODE_A));
+  append(configs_, propose(graph, properties, CUDNN_HEUR_MODE_FALLBACK));
+  if (!advance(properties)) {
+    fail(
+        ExitCode::device,
+        "cuDNN {} has no engine for this convolution on this device ({}): {} candidates, none of them exact, "
+        "repeatable and content with {} MiB of workspace. Use another --batch-size or --device cpu",
+        cudnnGetVersion(), describe(convolution), configs_.size(), kWorkspaceLimit >> 20);
+  }
+}
+
+bool ConvolutionPlan::uses_tensor_cores() const {
+  return has(numerical_notes(configs_[next_ - 1]), CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+}
+
+bool ConvolutionPlan::admits(const Descriptor& config) const {
+  const auto notes = numerical_notes(config);
+  if (has(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
+  if (has(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return false;
+  if (convolution_.type != DType::f32 || precision_ == Precision::tf32) return true;
+  return !has(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) &&
+         !has(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+}
+
+bool ConvolutionPlan::advance(const DeviceProperties& properties) {
+  for (std::size_t i = next_; i < configs_.size(); ++i) {
+    if (!admits(configs_[i])) continue;
+    Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs_[i])
+        .set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, properties.descriptor());
+    if (!plan.try_finalize()) continue;
+    const std::int64_t bytes = plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+    if (bytes > kWorkspaceLimit) continue;
+    plan_ = std::move(plan);
+    workspace_bytes_ = bytes;
+    next_ = i + 1;
+    return true;
+  }
+  return false;
+}
+
+ConvolutionPlan& ConvolutionPlans::get(const Convolution& convolution) {
+  const ConvShape& s = convolution.shape;
+  const Key key = {static_cast<std::int64_t>(convolution.direction),
+                   static_cast<std::int64_t>(convolution.type),
+                   convolution.accumulate,
+                   s.n,
+                   s.h,
+                   s.w,
+                   s.c_in,
+                   s.c_out,
+                   s.kernel,
+                   s.stride,
+                   s.padding};
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return found->second;
+  return plans_.emplace(key, ConvolutionPlan(convolution, properties_, precision_)).first->second;
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,85 @@
+// Execution plans of convolutions: which of cuDNN's engines runs which convolution. Nothing here touches a
+// device; see cudnn_graph.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/cudnn_graph.h"
+
+namespace lockstep::cuda {
+
+enum class Direction { forward, backward_data, backward_weight };
+
+// How f32 tensors are multiplied. tf32 rounds both factors to 10 bits of mantissa for the tensor cores. Sums
+// are f32 in any case, and bf16 tensors always use the tensor cores.
+enum class Precision { fp32, tf32 };
+
+// The first plan whose workspace stays below is taken. The largest that a ResNet then gets belongs to the
+// stem on 224x224 images in bf16, where cuDNN first pads three channels: 196 MiB for 256 images.
+constexpr std::int64_t kWorkspaceLimit = std::int64_t{256} << 20;
+
+struct Convolution {
+  Direction direction = Direction::forward;
+  ConvShape shape;
+  DType type = DType::f32;  // of all three tensors, and so of dw
+  bool accumulate = false;  // the result is added to what its tensor holds, in one rounding
+};
+
+// The names of the three tensors in a variant pack.
+enum TensorId : std::int64_t { kInput = 1, kWeight = 2, kOutput = 3 };
+
+std::string describe(const Convolution& convolution);
+
+// The operation graph, finalized: one convolution on dense NHWC tensors and KRSC weights.
+Descriptor convolution_graph(const Convolution& convolution);
+
+// A finalized plan, and the next candidates in case that a device refuses it. Candidates come from the
+// heuristics' mode A, then from its fallback. Left out: plans that do not give the same bits each time, that
+// sum in less than f32, that need more workspace than the limit, and, for fp32, that round their inputs.
+class ConvolutionPlan {
+ public:
+  // Error(device) where no candidate is left.
+  ConvolutionPlan(const Convolution& convolution, const DeviceProperties& properties, Precision precision);
+
+  const Descriptor& plan() const { return plan_; }
+  std::int64_t workspace_bytes() const { return workspace_bytes_; }
+  bool uses_tensor_cores() const;
+  std::string json() const { return plan_.text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION); }
+
+  // Makes the next candidate the plan; false, and no change, where there is none.
+  bool advance(const DeviceProperties& properties);
+
+ private:
+  bool admits(const Descriptor& config) const;
+
+  Convolution convolution_;
+  Precision precision_;
+  std::vector<Descriptor> configs_;
+  std::size_t next_ = 0;  // the plan's configuration is the one before
+  Descriptor plan_;
+  std::int64_t workspace_bytes_ = 0;
+};
+
+// The plans of one device, made when they are first asked for.
+class ConvolutionPlans {
+ public:
+  explicit ConvolutionPlans(DeviceProperties properties, Precision precision = Precision::fp32)
+      : properties_(std::move(properties)), precision_(precision) {}
+
+  ConvolutionPlan& get(const Convolution& convolution);  // stays where it is
+  const DeviceProperties& properties() const { return properties_; }
+
+ private:
+  using Key = std::array<std::int64_t, 11>;
+  DeviceProperties properties_;
+  Precision precision_;
+  std::map<Key, ConvolutionPlan> plans_;
+};
+
+}  // namespace lockstep::cuda

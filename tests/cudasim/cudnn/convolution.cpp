@@ -1,0 +1,228 @@
+// Convolutions as matrix products. The pixels that one output pixel sees make a row of R*S*C values, its
+// patch, in which padding is zero. With those rows as a matrix,
+//   y = patches * w^T,   dw^T = patches^T * dy,   dpatches = dy * w, which scatters into dx.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "cudasim/cudnn/plan.h"
+
+namespace cudasim {
+namespace {
+
+using Index = std::int64_t;
+using Values = std::vector<float>;
+
+constexpr Index kLanes = 16, kVectors = 2, kPanel = kLanes * kVectors;  // columns that are summed together
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+
+constexpr Index kPatchLimit = Index{1} << 22;  // values of patches that are alive at a time
+
+// A matrix in panels of kPanel columns, row by row in each, filled up with zeros: what products read fast.
+struct Panels {
+  Panels(Index row_count, Index column_count)
+      : rows(row_count), columns(column_count), data(static_cast<std::size_t>(rows * panels() * kPanel)) {}
+
+  Index panels() const { return (columns + kPanel - 1) / kPanel; }
+  float* panel(Index p) { return data.data() + p * rows * kPanel; }
+  float& at(Index row, Index column) { return panel(column / kPanel)[row * kPanel + column % kPanel]; }
+
+  Index rows, columns;
+  Values data;
+};
+
+// The factor on the left: element (m, k) is data[m * row + k * column].
+struct Left {
+  const float* data;
+  Index row, column;
+};
+
+// kRows rows of one panel of c, from row m on.
+template <int kRows>
+void multiply_block(const Left& a, Index m, Index depth, const float* b, float* c) {
+  Lanes sums[kRows][kVectors];
+  std::memcpy(sums, c + m * kPanel, sizeof sums);
+  for (Index k = 0; k < depth; ++k) {
+    Lanes factors[kVectors];
+    std::memcpy(factors, b + k * kPanel, sizeof factors);
+    for (int i = 0; i < kRows; ++i) {
+      const float factor = a.data[(m + i) * a.row + k * a.column];
+      for (int j = 0; j < kVectors; ++j) sums[i][j] += factor * factors[j];
+    }
+  }
+  std::memcpy(c + m * kPanel, sums, sizeof sums);
+}
+
+// c += a * b.
+void multiply(const Left& a, Panels& b, Panels& c) {
+  constexpr int kRows = 6;
+  for (Index p = 0; p < c.panels(); ++p) {
+    Index m = 0;
+    for (; m + kRows <= c.rows; m += kRows) multiply_block<kRows>(a, m, b.rows, b.panel(p), c.panel(p));
+    for (; m < c.rows; ++m) multiply_block<1>(a, m, b.rows, b.panel(p), c.panel(p));
+  }
+}
+
+float load(const Tensor& t, Index at) {
+  if (t.type == "CUDNN_DATA_FLOAT") return static_cast<const float*>(t.data)[at];
+  if (t.type == "CUDNN_DATA_BFLOAT16") return __bfloat162float(static_cast<const __nv_bfloat16*>(t.data)[at]);
+  if (t.type == "CUDNN_DATA_HALF") return __half2float(static_cast<const __half*>(t.data)[at]);
+  throw std::runtime_error("elements of type " + t.type);
+}
+
+void store(const Tensor& t, Index at, float value) {
+  if (t.type == "CUDNN_DATA_FLOAT") {
+    static_cast<float*>(t.data)[at] = value;
+  } else if (t.type == "CUDNN_DATA_BFLOAT16") {
+    static_cast<__nv_bfloat16*>(t.data)[at] = __float2bfloat16_rn(value);
+  } else {
+    static_cast<__half*>(t.data)[at] = __float2half_rn(value);
+  }
+}
+
+// Calls visit(dense index in N, H, W, C order, index in memory) for all elements of images [first, last).
+template <class Visit>
+void for_each(const Tensor& t, Index first, Index last, const Visit& visit) {
+  Index dense = 0;
+  for (Index n = first; n < last; ++n) {
+    for (Index h = 0; h < t.dims[2]; ++h) {
+      for (Index w = 0; w < t.dims[3]; ++w) {
+        const Index pixel = n * t.strides[0] + h * t.strides[2] + w * t.strides[3];
+        for (Index c = 0; c < t.dims[1]; ++c) visit(dense++, pixel + c * t.strides[1]);
+      }
+    }
+  }
+}
+
+Values dense(const Tensor& t, Index first, Index last) {
+  Values values(static_cast<std::size_t>((last - first) * t.dims[1] * t.dims[2] * t.dims[3]));
+  for_each(t, first, last, [&](Index i, Index at) { values[static_cast<std::size_t>(i)] = load(t, at); });
+  return values;
+}
+
+// The result of the plan, from sums in N, H, W, C order.
+template <class Sum>
+void write(const Plan& plan, const Tensor& t, Index first, Index last, const Sum& sum) {
+  for_each(t, first, last, [&](Index i, Index at) {
+    const float before = plan.beta != 0 ? plan.beta * load(t, at) : 0.0f;
+    store(t, at, plan.alpha * sum(i) + before);
+  });
+}
+
+struct Sizes {
+  explicit Sizes(const Plan& plan)
+      : pixels(plan.y.dims[2] * plan.y.dims[3]),
+        patch(plan.w.dims[1] * plan.w.dims[2] * plan.w.dims[3]),
+        c_in(plan.x.dims[1]),
+        c_out(plan.y.dims[1]),
+        image(plan.x.dims[1] * plan.x.dims[2] * plan.x.dims[3]),
+        chunk(std::clamp(kPatchLimit / (pixels * patch), Index{1}, plan.x.dims[0])) {}
+
+  Index pixels, patch, c_in, c_out, image, chunk;  // chunk: images at a time
+};
+
+// Calls visit(offset in the patches, offset in x) for each position of each patch that lies inside of the
+// image; c_in values follow on both sides.
+template <class Visit>
+void for_each_position(const Plan& plan, Index images, const Visit& visit) {
+  const Sizes sizes(plan);
+  Index at = 0;
+  for (Index n = 0; n < images; ++n) {
+    for (Index p = 0; p < plan.y.dims[2]; ++p) {
+      for (Index q = 0; q < plan.y.dims[3]; ++q) {
+        for (Index r = 0; r < plan.w.dims[2]; ++r) {
+          const Index row = p * plan.stride[0] - plan.padding[0] + r * plan.dilation[0];
+          for (Index s = 0; s < plan.w.dims[3]; ++s, at += sizes.c_in) {
+            const Index column = q * plan.stride[1] - plan.padding[1] + s * plan.dilation[1];
+            if (row < 0 || row >= plan.x.dims[2] || column < 0 || column >= plan.x.dims[3]) continue;
+            visit(at, n * sizes.image + (row * plan.x.dims[3] + column) * sizes.c_in);
+          }
+        }
+      }
+    }
+  }
+}
+
+Values gather(const Plan& plan, Index first, Index last) {
+  const Sizes sizes(plan);
+  const Values x = dense(plan.x, first, last);
+  Values patches(static_cast<std::size_t>((last - first) * sizes.pixels * sizes.patch));
+  for_each_position(plan, last - first, [&](Index patch, Index pixel) {
+    std::copy_n(x.data() + pixel, sizes.c_in, patches.data() + patch);
+  });
+  return patches;
+}
+
+void forward(const Plan& plan, Index first, Index last) {
+  const Sizes sizes(plan);
+  const Values patches = gather(plan, first, last), w = dense(plan.w, 0, sizes.c_out);
+  Panels weights(sizes.patch, sizes.c_out), y((last - first) * sizes.pixels, sizes.c_out);
+  for (Index k = 0; k < sizes.c_out; ++k) {
+    for (Index i = 0; i < sizes.patch; ++i) {
+      weights.at(i, k) = w[static_cast<std::size_t>(k * sizes.patch + i)];
+    }
+  }
+  multiply({patches.data(), sizes.patch, 1}, weights, y);
+  write(plan, plan.y, first, last, [&](Index i) { return y.at(i / sizes.c_out, i % sizes.c_out); });
+}
+
+void backward_data(const Plan& plan, Index first, Index last) {
+  const Sizes sizes(plan);
+  const Values dy = dense(plan.y, first, last), w = dense(plan.w, 0, sizes.c_out);
+  Panels weights(sizes.c_out, sizes.patch), patches((last - first) * sizes.pixels, sizes.patch);
+  for (Index k = 0; k < sizes.c_out; ++k) {
+    for (Index i = 0; i < sizes.patch; ++i) {
+      weights.at(k, i) = w[static_cast<std::size_t>(k * sizes.patch + i)];
+    }
+  }
+  multiply({dy.data(), sizes.c_out, 1}, weights, patches);
+  Values dx(static_cast<std::size_t>((last - first) * sizes.image));
+  for_each_position(plan, last - first, [&](Index patch, Index pixel) {
+    const Index row = patch / sizes.patch, column = patch % sizes.patch;
+    for (Index c = 0; c < sizes.c_in; ++c) {
+      dx[static_cast<std::size_t>(pixel + c)] += patches.at(row, column + c);
+    }
+  });
+  write(plan, plan.x, first, last, [&](Index i) { return dx[static_cast<std::size_t>(i)]; });
+}
+
+void add_weight_gradient(const Plan& plan, Index first, Index last, Panels& dw) {
+  const Sizes sizes(plan);
+  const Values patches = gather(plan, first, last), values = dense(plan.y, first, last);
+  Panels dy((last - first) * sizes.pixels, sizes.c_out);
+  for (Index row = 0; row < dy.rows; ++row) {
+    for (Index k = 0; k < sizes.c_out; ++k) {
+      dy.at(row, k) = values[static_cast<std::size_t>(row * sizes.c_out + k)];
+    }
+  }
+  multiply({patches.data(), 1, sizes.patch}, dy, dw);
+}
+
+}  // namespace
+
+void compute(Plan plan) {
+  const Sizes sizes(plan);
+  Panels dw(plan.direction == Direction::backward_weight ? sizes.patch : 0, sizes.c_out);
+  for (Index first = 0; first < plan.x.dims[0]; first += sizes.chunk) {
+    const Index last = std::min(first + sizes.chunk, plan.x.dims[0]);
+    switch (plan.direction) {
+      case Direction::forward:
+        forward(plan, first, last);
+        break;
+      case Direction::backward_data:
+        backward_data(plan, first, last);
+        break;
+      case Direction::backward_weight:
+        add_weight_gradient(plan, first, last, dw);
+        break;
+    }
+  }
+  if (plan.direction != Direction::backward_weight) return;
+  write(plan, plan.w, 0, sizes.c_out, [&](Index i) { return dw.at(i % sizes.patch, i / sizes.patch); });
+}
+
+}  // namespace cudasim

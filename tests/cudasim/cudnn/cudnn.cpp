@@ -1,0 +1,183 @@
+// The functions of cuDNN that would touch a device. All others, and these for what is not a device's matter,
+// are the real library's. Kept in one file: a program that links one of them must get all.
+#include <cudnn.h>
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <stdexcept>
+#include <vector>
+
+#include "cudasim/cudasim.h"
+#include "cudasim/cudnn/cudnn_double.h"
+#include "cudasim/cudnn/plan.h"
+
+struct cudnnContext {
+  cudaStream_t stream = nullptr;
+};
+
+namespace cudasim {
+namespace {
+
+// A variant pack cannot be read back from cuDNN, so it is noted on the way in.
+struct VariantPack {
+  std::vector<std::int64_t> ids;
+  std::vector<void*> pointers;
+  void* workspace = nullptr;
+};
+
+struct State {
+  std::mutex mutex;
+  std::map<cudnnBackendDescriptor_t, VariantPack> packs;
+  int refusals = 0;
+};
+
+State& state() {
+  static State state;
+  return state;
+}
+
+template <class Function>
+Function* real(Function*, const char* name) {
+  void* found = dlsym(RTLD_NEXT, name);
+  if (found == nullptr) throw std::runtime_error(std::string("libcudnn has no ") + name);
+  return reinterpret_cast<Function*>(found);
+}
+
+template <class T>
+void note(std::vector<T>& to, const void* values, std::int64_t count) {
+  const T* first = static_cast<const T*>(values);
+  to.assign(first, first + count);
+}
+
+std::string json_of(cudnnBackendDescriptor_t plan) {
+  std::int64_t count = 0;
+  constexpr auto name = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+  if (cudnnBackendGetAttribute(plan, name, CUDNN_TYPE_CHAR, 0, &count, nullptr) != CUDNN_STATUS_SUCCESS) {
+    throw std::runtime_error("the plan is not finalized");
+  }
+  std::string json(static_cast<std::size_t>(count), '\0');
+  cudnnBackendGetAttribute(plan, name, CUDNN_TYPE_CHAR, count, &count, json.data());
+  return json.c_str();
+}
+
+// Gives the tensor the pointer that the pack has for it.
+void bind(Tensor& tensor, const VariantPack& pack) {
+  for (std::size_t i = 0; i < pack.ids.size(); ++i) {
+    if (std::to_string(pack.ids[i]) == tensor.id) tensor.data = pack.pointers.at(i);
+  }
+  if (!is_device_memory(tensor.data, tensor.bytes())) {
+    throw std::runtime_error("tensor " + tensor.id + " does not lie in device memory");
+  }
+  if (reinterpret_cast<std::uintptr_t>(tensor.data) % 16 != 0) {
+    throw std::runtime_error("tensor " + tensor.id + " is not aligned as its descriptor says");
+  }
+}
+
+void execute(cudnnContext& handle, cudnnBackendDescriptor_t descriptor, const VariantPack& pack) {
+  Plan plan = parse_plan(json_of(descriptor));
+  for (Tensor* tensor : {&plan.x, &plan.w, &plan.y}) bind(*tensor, pack);
+  std::int64_t count = 0, bytes = 0;
+  cudnnBackendGetAttribute(descriptor, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
+                           &bytes);
+  if (bytes > 0 && !is_device_memory(pack.workspace, bytes)) {
+    throw std::runtime_error("the workspace is smaller than the plan needs");
+  }
+  enqueue(handle.stream, [plan, workspace = pack.workspace, bytes] {
+    if (bytes > 0) std::memset(workspace, 0xff, static_cast<std::size_t>(bytes));  // whatever was in it
+    compute(plan);
+  });
+}
+
+}  // namespace
+
+void refuse_plans(int count) {
+  const std::lock_guard lock(state().mutex);
+  state().refusals = count;
+}
+
+std::string gpu_properties(const std::string& name) {
+  std::ifstream file(CUDASIM_CUDNN_DIR "/" + name + ".json");
+  std::stringstream text;
+  text << file.rdbuf();
+  if (text.str().empty()) throw std::runtime_error("there is no " + name + ".json");
+  return text.str();
+}
+
+}  // namespace cudasim
+
+using namespace cudasim;
+
+extern "C" {
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  *handle = new cudnnContext;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  delete handle;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, std::int64_t count,
+                                       const void* values) {
+  static const auto real_one = real(&cudnnBackendSetAttribute, "cudnnBackendSetAttribute");
+  if (name == CUDNN_ATTR_DEVICEPROP_DEVICE_ID) {
+    // The real library would ask the driver, of which there is none.
+    const std::string json = gpu_properties("h200");
+    return real_one(descriptor, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                    static_cast<std::int64_t>(json.size()), json.data());
+  }
+  if (name == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS || name == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS ||
+      name == CUDNN_ATTR_VARIANT_PACK_WORKSPACE) {
+    const std::lock_guard lock(state().mutex);
+    VariantPack& pack = state().packs[descriptor];
+    if (name == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS) note(pack.ids, values, count);
+    if (name == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS) note(pack.pointers, values, count);
+    if (name == CUDNN_ATTR_VARIANT_PACK_WORKSPACE) pack.workspace = *static_cast<void* const*>(values);
+  }
+  return real_one(descriptor, name, type, count, values);
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  static const auto real_one = real(&cudnnBackendDestroyDescriptor, "cudnnBackendDestroyDescriptor");
+  {
+    const std::lock_guard lock(state().mutex);
+    state().packs.erase(descriptor);
+  }
+  return real_one(descriptor);
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t variant_pack) {
+  VariantPack pack;
+  {
+    const std::lock_guard lock(state().mutex);
+    if (state().refusals > 0) {
+      --state().refusals;
+      return CUDNN_STATUS_EXECUTION_FAILED;
+    }
+    pack = state().packs[variant_pack];
+  }
+  try {
+    execute(*handle, plan, pack);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cudasim: cudnnBackendExecute: %s\n", error.what());
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+}  // extern "C"
