@@ -1,5 +1,5 @@
-// What this build offers for --device cuda. Some ops are missing, so there is no backend to hand out: asking
-// for one is an error, never a silent change of device.
+// Every op of the catalogue on one device. Asking for a device that is not there is an error, never a silent
+// change to another.
 #include "kernels/cuda/cuda_backend.h"
 
 #include "core/cuda_check.h"
@@ -9,10 +9,6 @@
 
 namespace lockstep {
 namespace {
-
-[[noreturn]] void missing(const char* op) {
-  fail(ExitCode::device, "the CUDA backend of this build has no {}: use --device cpu", op);
-}
 
 int made_current(int device) {
   CUDA_CHECK(cudaSetDevice(device));
@@ -43,47 +39,59 @@ void CudaBackend::fill_zero(Stream& stream, void* dst, std::int64_t bytes) {
   cuda::fill_zero(stream, dst, bytes);
 }
 
-void CudaBackend::conv2d_forward(Stream&, const ConvShape&, const TensorView&, const TensorView&,
-                                 const TensorView&) {
-  missing("conv2d_forward");
+void CudaBackend::conv2d_forward(Stream& stream, const ConvShape& shape, const TensorView& x,
+                                 const TensorView& w, const TensorView& y) {
+  machine_.convolutions.conv2d_forward(stream, shape, x, w, y);
 }
 
-void CudaBackend::conv2d_backward_data(Stream&, const ConvShape&, const TensorView&, const TensorView&,
-                                       const TensorView&, GradMode) {
-  missing("conv2d_backward_data");
+void CudaBackend::conv2d_backward_data(Stream& stream, const ConvShape& shape, const TensorView& dy,
+                                       const TensorView& w, const TensorView& dx, GradMode mode) {
+  machine_.convolutions.conv2d_backward_data(stream, shape, dy, w, dx, mode);
 }
 
-void CudaBackend::conv2d_backward_weight(Stream&, const ConvShape&, const TensorView&, const TensorView&,
-                                         const TensorView&, GradMode) {
-  missing("conv2d_backward_weight");
+void CudaBackend::conv2d_backward_weight(Stream& stream, const ConvShape& shape, const TensorView& x,
+                                         const TensorView& dy, const TensorView& dw, GradMode mode) {
+  machine_.convolutions.conv2d_backward_weight(stream, shape, x, dy, dw, mode);
 }
 
-void CudaBackend::batch_norm_forward_training(Stream&, const BatchNormOptions&, const TensorView&,
-                                              const TensorView&, const TensorView&, const TensorView&,
-                                              const TensorView&, const TensorView&, const TensorView&,
-                                              const TensorView&, const TensorView&) {
-  missing("batch_norm_forward_training");
+void CudaBackend::batch_norm_forward_training(Stream& stream, const BatchNormOptions& options,
+                                              const TensorView& x, const TensorView& gamma,
+                                              const TensorView& beta, const TensorView& residual,
+                                              const TensorView& running_mean, const TensorView& running_var,
+                                              const TensorView& saved_mean, const TensorView& saved_invstd,
+                                              const TensorView& y) {
+  cuda::batch_norm_forward_training(machine_, stream, options, x, gamma, beta, residual, running_mean,
+                                    running_var, saved_mean, saved_invstd, y);
 }
 
-void CudaBackend::batch_norm_forward_evaluation(Stream&, const BatchNormOptions&, const TensorView&,
-                                                const TensorView&, const TensorView&, const TensorView&,
-                                                const TensorView&, const TensorView&, const TensorView&) {
-  missing("batch_norm_forward_evaluation");
+void CudaBackend::batch_norm_forward_evaluation(Stream& stream, const BatchNormOptions& options,
+                                                const TensorView& x, const TensorView& gamma,
+                                                const TensorView& beta, const TensorView& residual,
+                                                const TensorView& running_mean, const TensorView& running_var,
+                                                const TensorView& y) {
+  cuda::batch_norm_forward_evaluation(stream, options, x, gamma, beta, residual, running_mean, running_var,
+                                      y);
 }
 
-void CudaBackend::batch_norm_backward(Stream&, const BatchNormOptions&, const TensorView&, const TensorView&,
-                                      const TensorView&, const TensorView&, const TensorView&,
-                                      const TensorView&, const TensorView&, const TensorView&,
-                                      const TensorView&, const TensorView&, GradMode) {
-  missing("batch_norm_backward");
+void CudaBackend::batch_norm_backward(Stream& stream, const BatchNormOptions& options, const TensorView& x,
+                                      const TensorView& y, const TensorView& dy, const TensorView& gamma,
+                                      const TensorView& saved_mean, const TensorView& saved_invstd,
+                                      const TensorView& dx, const TensorView& dresidual,
+                                      const TensorView& dgamma, const TensorView& dbeta,
+                                      GradMode parameter_mode) {
+  cuda::batch_norm_backward(machine_, stream, options, x, y, dy, gamma, saved_mean, saved_invstd, dx,
+                            dresidual, dgamma, dbeta, parameter_mode);
 }
 
-void CudaBackend::batch_norm_backward_evaluation(Stream&, const BatchNormOptions&, const TensorView&,
-                                                 const TensorView&, const TensorView&, const TensorView&,
-                                                 const TensorView&, const TensorView&, const TensorView&,
-                                                 const TensorView&, const TensorView&, const TensorView&,
-                                                 GradMode) {
-  missing("batch_norm_backward_evaluation");
+void CudaBackend::batch_norm_backward_evaluation(Stream& stream, const BatchNormOptions& options,
+                                                 const TensorView& x, const TensorView& y,
+                                                 const TensorView& dy, const TensorView& gamma,
+                                                 const TensorView& running_mean,
+                                                 const TensorView& running_var, const TensorView& dx,
+                                                 const TensorView& dresidual, const TensorView& dgamma,
+                                                 const TensorView& dbeta, GradMode parameter_mode) {
+  cuda::batch_norm_backward_evaluation(machine_, stream, options, x, y, dy, gamma, running_mean, running_var,
+                                       dx, dresidual, dgamma, dbeta, parameter_mode);
 }
 
 void CudaBackend::relu_forward(Stream& stream, const TensorView& x, const TensorView& y) {
@@ -95,22 +103,22 @@ void CudaBackend::relu_backward(Stream& stream, const TensorView& y, const Tenso
   cuda::relu_backward(stream, y, dy, dx);
 }
 
-void CudaBackend::max_pool_forward(Stream&, const PoolShape&, const TensorView&, const TensorView&,
-                                   const TensorView&) {
-  missing("max_pool_forward");
+void CudaBackend::max_pool_forward(Stream& stream, const PoolShape& shape, const TensorView& x,
+                                   const TensorView& y, const TensorView& index) {
+  cuda::max_pool_forward(stream, shape, x, y, index);
 }
 
-void CudaBackend::max_pool_backward(Stream&, const PoolShape&, const TensorView&, const TensorView&,
-                                    const TensorView&) {
-  missing("max_pool_backward");
+void CudaBackend::max_pool_backward(Stream& stream, const PoolShape& shape, const TensorView& dy,
+                                    const TensorView& index, const TensorView& dx) {
+  cuda::max_pool_backward(stream, shape, dy, index, dx);
 }
 
-void CudaBackend::global_average_pool_forward(Stream&, const TensorView&, const TensorView&) {
-  missing("global_average_pool_forward");
+void CudaBackend::global_average_pool_forward(Stream& stream, const TensorView& x, const TensorView& y) {
+  cuda::global_average_pool_forward(stream, x, y);
 }
 
-void CudaBackend::global_average_pool_backward(Stream&, const TensorView&, const TensorView&) {
-  missing("global_average_pool_backward");
+void CudaBackend::global_average_pool_backward(Stream& stream, const TensorView& dy, const TensorView& dx) {
+  cuda::global_average_pool_backward(stream, dy, dx);
 }
 
 void CudaBackend::linear_forward(Stream& stream, const TensorView& x, const TensorView& w,
@@ -128,9 +136,10 @@ void CudaBackend::linear_backward_weight(Stream& stream, const TensorView& x, co
   cuda::linear_backward_weight(machine_, stream, x, dy, dw, dbias, mode);
 }
 
-void CudaBackend::softmax_cross_entropy(Stream&, const TensorView&, const TensorView&, float,
-                                        const TensorView&, const TensorView&, const TensorView&) {
-  missing("softmax_cross_entropy");
+void CudaBackend::softmax_cross_entropy(Stream& stream, const TensorView& logits, const TensorView& labels,
+                                        float smoothing, const TensorView& loss, const TensorView& correct,
+                                        const TensorView& dlogits) {
+  cuda::softmax_cross_entropy(machine_, stream, logits, labels, smoothing, loss, correct, dlogits);
 }
 
 void CudaBackend::sgd_step(Stream& stream, const SgdOptions& options, const TensorView& w,
@@ -143,12 +152,12 @@ void CudaBackend::augment_normalize(Stream& stream, const AugmentOptions& option
   cuda::augment_normalize(stream, options, images, samples, y);
 }
 
-void CudaBackend::cast(Stream&, const TensorView&, const TensorView&) {
-  missing("cast");
+void CudaBackend::cast(Stream& stream, const TensorView& x, const TensorView& y) {
+  cuda::cast(stream, x, y);
 }
 
-void CudaBackend::non_finite_check(Stream&, const TensorView&, const TensorView&) {
-  missing("non_finite_check");
+void CudaBackend::non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) {
+  cuda::non_finite_check(stream, x, flag);
 }
 
 std::unique_ptr<Backend> make_cuda_backend(int index) {
@@ -163,16 +172,15 @@ std::unique_ptr<Backend> make_cuda_backend(int index) {
          "CUDA device {} was asked for, but this machine has {}: start at most that many ranks a host", index,
          count);
   }
-  fail(ExitCode::device,
-       "the CUDA backend of this build has the ops copy_on_device, relu, sgd_step and augment_normalize and "
-       "no "
-       "others, which is not enough to train: use --device cpu");
+  return std::make_unique<CudaBackend>(index);
 }
 
 std::string cuda_backend_libraries() {
   int version = 0;
   CUDA_CHECK(cudaRuntimeGetVersion(&version));
-  return fmt::format("CUDA runtime {}.{}", version / 1000, version % 1000 / 10);
+  const std::size_t cudnn = cudnnGetVersion();
+  return fmt::format("CUDA runtime {}.{}, cuDNN {}.{}.{}", version / 1000, version % 1000 / 10, cudnn / 10000,
+                     cudnn / 100 % 100, cudnn % 100);
 }
 
 }  // namespace lockstep

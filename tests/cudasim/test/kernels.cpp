@@ -31,15 +31,30 @@ void in_all_orders(void (*suite)(Backend&)) {
 
 }  // namespace
 
+TEST_CASE("cuda: convolution as the reference") {
+  in_all_orders(suite::convolution);
+}
+TEST_CASE("cuda: batch norm as the reference") {
+  in_all_orders(suite::batch_norm);
+}
 TEST_CASE("cuda: relu as the reference") {
   in_all_orders(suite::relu);
 }
+TEST_CASE("cuda: pooling as the reference") {
+  in_all_orders(suite::pooling);
+}
 TEST_CASE("cuda: linear as the reference") {
   in_all_orders(suite::linear);
+}
+TEST_CASE("cuda: cross-entropy as the reference") {
+  in_all_orders(suite::softmax_cross_entropy);
 }
 TEST_CASE("cuda: the optimiser as the reference") {
   in_all_orders(suite::sgd);
 }
 TEST_CASE("cuda: augmentation as the reference") {
   in_all_orders(suite::augment);
+}
+TEST_CASE("cuda: conversions and checks as the reference") {
+  in_all_orders(suite::utilities);
 }
