@@ -57,11 +57,13 @@ class ConvolutionPlan {
 
  private:
   bool admits(const Descriptor& config) const;
+  bool take(const Descriptor& config, const DeviceProperties& properties);  // false: it makes no plan
 
   Convolution convolution_;
   Precision precision_;
   std::vector<Descriptor> configs_;
-  std::size_t next_ = 0;  // the plan's configuration is the one before
+  std::size_t next_ = 0;         // the plan's configuration is the one before
+  bool asked_fallback_ = false;  // its configurations are asked for only when mode A's are used up
   Descriptor plan_;
   std::int64_t workspace_bytes_ = 0;
 };

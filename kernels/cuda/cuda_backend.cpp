@@ -2,6 +2,9 @@
 // for one is an error, never a silent change of device.
 #include "kernels/cuda/cuda_backend.h"
 
+#include <cstdio>
+#include <string>
+
 #include "core/cuda_check.h"
 #include "core/cuda_stream.h"
 #include "core/error.h"
@@ -19,9 +22,14 @@ int made_current(int device) {
   return device;
 }
 
+void warn(const std::string& message) {
+  fmt::print(stderr, "warning: {}\n", message);
+}
+
 }  // namespace
 
-CudaBackend::CudaBackend(int device) : device_(made_current(device)), allocator_(device), machine_(device) {}
+CudaBackend::CudaBackend(int device)
+    : device_(made_current(device)), allocator_(device), machine_(device, warn) {}
 
 std::unique_ptr<Stream> CudaBackend::make_compute_stream() {
   return std::make_unique<CudaStream>(device_);
@@ -43,19 +51,19 @@ void CudaBackend::fill_zero(Stream& stream, void* dst, std::int64_t bytes) {
   cuda::fill_zero(stream, dst, bytes);
 }
 
-void CudaBackend::conv2d_forward(Stream&, const ConvShape&, const TensorView&, const TensorView&,
-                                 const TensorView&) {
-  missing("conv2d_forward");
+void CudaBackend::conv2d_forward(Stream& stream, const ConvShape& shape, const TensorView& x,
+                                 const TensorView& w, const TensorView& y) {
+  machine_.convolutions.conv2d_forward(stream, shape, x, w, y);
 }
 
-void CudaBackend::conv2d_backward_data(Stream&, const ConvShape&, const TensorView&, const TensorView&,
-                                       const TensorView&, GradMode) {
-  missing("conv2d_backward_data");
+void CudaBackend::conv2d_backward_data(Stream& stream, const ConvShape& shape, const TensorView& dy,
+                                       const TensorView& w, const TensorView& dx, GradMode mode) {
+  machine_.convolutions.conv2d_backward_data(stream, shape, dy, w, dx, mode);
 }
 
-void CudaBackend::conv2d_backward_weight(Stream&, const ConvShape&, const TensorView&, const TensorView&,
-                                         const TensorView&, GradMode) {
-  missing("conv2d_backward_weight");
+void CudaBackend::conv2d_backward_weight(Stream& stream, const ConvShape& shape, const TensorView& x,
+                                         const TensorView& dy, const TensorView& dw, GradMode mode) {
+  machine_.convolutions.conv2d_backward_weight(stream, shape, x, dy, dw, mode);
 }
 
 void CudaBackend::batch_norm_forward_training(Stream&, const BatchNormOptions&, const TensorView&,
@@ -172,7 +180,7 @@ std::unique_ptr<Backend> make_cuda_backend(int index) {
 std::string cuda_backend_libraries() {
   int version = 0;
   CUDA_CHECK(cudaRuntimeGetVersion(&version));
-  return fmt::format("CUDA runtime {}.{}", version / 1000, version % 1000 / 10);
+  return fmt::format("CUDA runtime {}.{}, cuDNN {}", version / 1000, version % 1000 / 10, cudnnGetVersion());
 }
 
 }  // namespace lockstep

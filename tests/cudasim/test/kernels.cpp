@@ -34,6 +34,9 @@ void in_all_orders(void (*suite)(Backend&)) {
 TEST_CASE("cuda: relu as the reference") {
   in_all_orders(suite::relu);
 }
+TEST_CASE("cuda: convolution as the reference") {
+  in_all_orders([](Backend& backend) { suite::convolution(backend, DType::bf16); });
+}
 TEST_CASE("cuda: linear as the reference") {
   in_all_orders(suite::linear);
 }
