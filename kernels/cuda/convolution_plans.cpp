@@ -1,6 +1,7 @@
 #include "kernels/cuda/convolution_plans.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/error.h"
@@ -101,8 +102,14 @@ bool has(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBackendNume
   return std::find(notes.begin(), notes.end(), note) != notes.end();
 }
 
-void append(std::vector<Descriptor>& to, std::vector<Descriptor> from) {
-  std::move(from.begin(), from.end(), std::back_inserter(to));
+// Adds the proposals of one mode, those on tensor cores first.
+void add_candidates(const Convolution& convolution, const DeviceProperties& properties,
+                    cudnnBackendHeurMode_t mode, std::vector<Descriptor>& candidates) {
+  std::vector<Descriptor> proposed = propose(convolution_graph(convolution), properties, mode);
+  std::stable_partition(proposed.begin(), proposed.end(), [](const Descriptor& config) {
+    return has(numerical_notes(config), CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  });
+  std::move(proposed.begin(), proposed.end(), std::back_inserter(candidates));
 }
 
 }  // namespace
@@ -133,7 +140,7 @@ Descriptor convolution_graph(const Convolution& convolution) {
 ConvolutionPlan::ConvolutionPlan(const Convolution& convolution, const DeviceProperties& properties,
                                  Precision precision)
     : convolution_(convolution), precision_(precision), plan_(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
-  append(configs_, propose(convolution_graph(convolution), properties, CUDNN_HEUR_MODE_A));
+  add_candidates(convolution, properties, CUDNN_HEUR_MODE_A, configs_);
   if (!advance(properties)) {
     fail(
         ExitCode::device,
@@ -174,7 +181,7 @@ bool ConvolutionPlan::advance(const DeviceProperties& properties) {
     if (i == configs_.size()) {
       if (asked_fallback_) return false;
       asked_fallback_ = true;
-      append(configs_, propose(convolution_graph(convolution_), properties, CUDNN_HEUR_MODE_FALLBACK));
+      add_candidates(convolution_, properties, CUDNN_HEUR_MODE_FALLBACK, configs_);
       if (i == configs_.size()) return false;
     }
     if (!take(configs_[i], properties)) continue;
