@@ -1,6 +1,7 @@
 #include "kernels/cuda/convolution_plans.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/error.h"
@@ -101,8 +102,14 @@ bool has(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBackendNume
   return std::find(notes.begin(), notes.end(), note) != notes.end();
 }
 
-void append(std::vector<Descriptor>& to, std::vector<Descriptor> from) {
-  std::move(from.begin(), from.end(), std::back_inserter(to));
+// Adds the proposals of one mode, those on tensor cores first.
+void add_candidates(const Convolution& convolution, const DeviceProperties& properties,
+                    cudnnBackendHeurMode_t mode, std::vector<Descriptor>& candidates) {
+  std::vector<Descriptor> proposed = propose(convolution_graph(convolution), properties, mode);
+  std::stable_partition(proposed.begin(), proposed.end(), [](const Descriptor& config) {
+    return has(numerical_notes(config), CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  });
+  std::move(proposed.begin(), proposed.end(), std::back_inserter(candidates));
 }
 
 }  // namespace
@@ -133,9 +140,7 @@ Descriptor convolution_graph(const Convolution& convolution) {
 ConvolutionPlan::ConvolutionPlan(const Convolution& convolution, const DeviceProperties& properties,
                                  Precision precision)
     : convolution_(convolution), precision_(precision), plan_(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
-  const Descriptor graph = convolution_graph(convolution);
-  append(configs_, propose(graph, properties, CUDNN_HEUR_MODE_A));
-  append(configs_, propose(graph, properties, CUDNN_HEUR_MODE_FALLBACK));
+  add_candidates(convolution, properties, CUDNN_HEUR_MODE_A, configs_);
   if (!advance(properties)) {
     fail(
         ExitCode::device,
@@ -158,21 +163,31 @@ bool ConvolutionPlan::admits(const Descriptor& config) const {
          !has(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
 }
 
+bool ConvolutionPlan::take(const Descriptor& config, const DeviceProperties& properties) {
+  if (!admits(config)) return false;
+  Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
+      .set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, properties.descriptor());
+  if (!plan.try_finalize()) return false;
+  const std::int64_t bytes = plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+  if (bytes > kWorkspaceLimit) return false;
+  plan_ = std::move(plan);
+  workspace_bytes_ = bytes;
+  return true;
+}
+
 bool ConvolutionPlan::advance(const DeviceProperties& properties) {
-  for (std::size_t i = next_; i < configs_.size(); ++i) {
-    if (!admits(configs_[i])) continue;
-    Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs_[i])
-        .set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, properties.descriptor());
-    if (!plan.try_finalize()) continue;
-    const std::int64_t bytes = plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-    if (bytes > kWorkspaceLimit) continue;
-    plan_ = std::move(plan);
-    workspace_bytes_ = bytes;
+  for (std::size_t i = next_;; ++i) {
+    if (i == configs_.size()) {
+      if (asked_fallback_) return false;
+      asked_fallback_ = true;
+      add_candidates(convolution_, properties, CUDNN_HEUR_MODE_FALLBACK, configs_);
+      if (i == configs_.size()) return false;
+    }
+    if (!take(configs_[i], properties)) continue;
     next_ = i + 1;
     return true;
   }
-  return false;
 }
 
 ConvolutionPlan& ConvolutionPlans::get(const Convolution& convolution) {

@@ -40,8 +40,10 @@ std::string describe(const Convolution& convolution);
 Descriptor convolution_graph(const Convolution& convolution);
 
 // A finalized plan, and the next candidates in case that a device refuses it. Candidates come from the
-// heuristics' mode A, then from its fallback. Left out: plans that do not give the same bits each time, that
-// sum in less than f32, that need more workspace than the limit, and, for fp32, that round their inputs.
+// heuristics' mode A, then from its fallback; in each those on tensor cores go first, for the heuristics put
+// engines without them in front of some 1x1 convolutions and of small batches. Left out: plans that do not
+// give the same bits each time, that sum in less than f32, that need more workspace than the limit, and, for
+// fp32, that round their inputs.
 class ConvolutionPlan {
  public:
   // Error(device) where no candidate is left.
@@ -57,11 +59,13 @@ class ConvolutionPlan {
 
  private:
   bool admits(const Descriptor& config) const;
+  bool take(const Descriptor& config, const DeviceProperties& properties);  // false: it makes no plan
 
   Convolution convolution_;
   Precision precision_;
   std::vector<Descriptor> configs_;
-  std::size_t next_ = 0;  // the plan's configuration is the one before
+  std::size_t next_ = 0;         // the plan's configuration is the one before
+  bool asked_fallback_ = false;  // its configurations are asked for only when mode A's are used up
   Descriptor plan_;
   std::int64_t workspace_bytes_ = 0;
 };

@@ -2,6 +2,9 @@
 // change to another.
 #include "kernels/cuda/cuda_backend.h"
 
+#include <cstdio>
+#include <string>
+
 #include "core/cuda_check.h"
 #include "core/cuda_stream.h"
 #include "core/error.h"
@@ -15,9 +18,14 @@ int made_current(int device) {
   return device;
 }
 
+void warn(const std::string& message) {
+  fmt::print(stderr, "warning: {}\n", message);
+}
+
 }  // namespace
 
-CudaBackend::CudaBackend(int device) : device_(made_current(device)), allocator_(device), machine_(device) {}
+CudaBackend::CudaBackend(int device)
+    : device_(made_current(device)), allocator_(device), machine_(device, warn) {}
 
 std::unique_ptr<Stream> CudaBackend::make_compute_stream() {
   return std::make_unique<CudaStream>(device_);

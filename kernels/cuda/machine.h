@@ -1,6 +1,8 @@
 // What the ops of one device share: scratch memory and the handles of NVIDIA's libraries.
 #pragma once
 
+#include <utility>
+
 #include "kernels/cuda/convolution.h"
 #include "kernels/cuda/cublas.h"
 #include "kernels/cuda/workspace.h"
@@ -8,7 +10,10 @@
 namespace lockstep::cuda {
 
 struct Machine {
-  explicit Machine(int device);
+  // The current device. warn is told what the libraries could not do as asked, but in another way.
+  Machine(int device, Convolutions::Warn warn)
+      : workspace(device),
+        convolutions(DeviceProperties::of_device(device), workspace, Precision::fp32, std::move(warn)) {}
 
   Workspace workspace;
   CublasHandle cublas;

@@ -19,7 +19,9 @@
 
 namespace lockstep::suite {
 
-void convolution(Backend& tested);
+// weight_sums: the type to which the tested backend rounds a bf16 weight gradient's sums before it makes them
+// f32.
+void convolution(Backend& tested, DType weight_sums = DType::f32);
 void batch_norm(Backend& tested);
 void relu(Backend& tested);
 void pooling(Backend& tested);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 #include <vector>
 
 #include "cudasim/cudnn/plan.h"
@@ -29,7 +28,24 @@ struct Panels {
 
   Index panels() const { return (columns + kPanel - 1) / kPanel; }
   float* panel(Index p) { return data.data() + p * rows * kPanel; }
-  float& at(Index row, Index column) { return panel(column / kPanel)[row * kPanel + column % kPanel]; }
+  void set_row(Index row, const float* values) {
+    for (Index i = 0; i < columns; i += kPanel) {
+      std::copy_n(values + i, std::min(kPanel, columns - i), panel(i / kPanel) + row * kPanel);
+    }
+  }
+  void get_row(Index row, float* values) {
+    for (Index i = 0; i < columns; i += kPanel) {
+      std::copy_n(panel(i / kPanel) + row * kPanel, std::min(kPanel, columns - i), values + i);
+    }
+  }
+  void set_column(Index column, const float* values) {
+    float* to = panel(column / kPanel) + column % kPanel;
+    for (Index i = 0; i < rows; ++i) to[i * kPanel] = values[i];
+  }
+  void get_column(Index column, float* values) {
+    const float* from = panel(column / kPanel) + column % kPanel;
+    for (Index i = 0; i < rows; ++i) values[i] = from[i * kPanel];
+  }
 
   Index rows, columns;
   Values data;
@@ -67,20 +83,35 @@ void multiply(const Left& a, Panels& b, Panels& c) {
   }
 }
 
-float load(const Tensor& t, Index at) {
-  if (t.type == "CUDNN_DATA_FLOAT") return static_cast<const float*>(t.data)[at];
-  if (t.type == "CUDNN_DATA_BFLOAT16") return __bfloat162float(static_cast<const __nv_bfloat16*>(t.data)[at]);
-  if (t.type == "CUDNN_DATA_HALF") return __half2float(static_cast<const __half*>(t.data)[at]);
-  throw std::runtime_error("elements of type " + t.type);
+float load(const float& value) {
+  return value;
+}
+float load(const __nv_bfloat16& value) {
+  return __bfloat162float(value);
+}
+float load(const __half& value) {
+  return __half2float(value);
+}
+void store(float& to, float value) {
+  to = value;
+}
+void store(__nv_bfloat16& to, float value) {
+  to = __float2bfloat16_rn(value);
+}
+void store(__half& to, float value) {
+  to = __float2half_rn(value);
 }
 
-void store(const Tensor& t, Index at, float value) {
-  if (t.type == "CUDNN_DATA_FLOAT") {
-    static_cast<float*>(t.data)[at] = value;
-  } else if (t.type == "CUDNN_DATA_BFLOAT16") {
-    static_cast<__nv_bfloat16*>(t.data)[at] = __float2bfloat16_rn(value);
-  } else {
-    static_cast<__half*>(t.data)[at] = __float2half_rn(value);
+// Calls use(elements) with the tensor's memory as its type.
+template <class Use>
+void with_elements(const Tensor& t, const Use& use) {
+  switch (t.type) {
+    case Type::f32:
+      return use(static_cast<float*>(t.data));
+    case Type::bf16:
+      return use(static_cast<__nv_bfloat16*>(t.data));
+    case Type::f16:
+      return use(static_cast<__half*>(t.data));
   }
 }
 
@@ -100,16 +131,21 @@ void for_each(const Tensor& t, Index first, Index last, const Visit& visit) {
 
 Values dense(const Tensor& t, Index first, Index last) {
   Values values(static_cast<std::size_t>((last - first) * t.dims[1] * t.dims[2] * t.dims[3]));
-  for_each(t, first, last, [&](Index i, Index at) { values[static_cast<std::size_t>(i)] = load(t, at); });
+  float* to = values.data();
+  with_elements(t, [&](const auto* elements) {
+    for_each(t, first, last, [&](Index i, Index at) { to[i] = load(elements[at]); });
+  });
   return values;
 }
 
 // The result of the plan, from sums in N, H, W, C order.
-template <class Sum>
-void write(const Plan& plan, const Tensor& t, Index first, Index last, const Sum& sum) {
-  for_each(t, first, last, [&](Index i, Index at) {
-    const float before = plan.beta != 0 ? plan.beta * load(t, at) : 0.0f;
-    store(t, at, plan.alpha * sum(i) + before);
+void write(const Plan& plan, const Tensor& t, Index first, Index last, const Values& sums) {
+  const float* from = sums.data();
+  with_elements(t, [&](auto* elements) {
+    for_each(t, first, last, [&](Index i, Index at) {
+      const float before = plan.beta != 0 ? plan.beta * load(elements[at]) : 0.0f;
+      store(elements[at], plan.alpha * from[i] + before);
+    });
   });
 }
 
@@ -157,48 +193,41 @@ Values gather(const Plan& plan, Index first, Index last) {
   return patches;
 }
 
+// A buffer of rows by columns values, none of them set.
+Values values_of(Index rows, Index columns) {
+  return Values(static_cast<std::size_t>(rows * columns));
+}
+
 void forward(const Plan& plan, Index first, Index last) {
   const Sizes sizes(plan);
   const Values patches = gather(plan, first, last), w = dense(plan.w, 0, sizes.c_out);
   Panels weights(sizes.patch, sizes.c_out), y((last - first) * sizes.pixels, sizes.c_out);
-  for (Index k = 0; k < sizes.c_out; ++k) {
-    for (Index i = 0; i < sizes.patch; ++i) {
-      weights.at(i, k) = w[static_cast<std::size_t>(k * sizes.patch + i)];
-    }
-  }
+  for (Index k = 0; k < sizes.c_out; ++k) weights.set_column(k, w.data() + k * sizes.patch);
   multiply({patches.data(), sizes.patch, 1}, weights, y);
-  write(plan, plan.y, first, last, [&](Index i) { return y.at(i / sizes.c_out, i % sizes.c_out); });
+  Values sums = values_of(y.rows, y.columns);
+  for (Index row = 0; row < y.rows; ++row) y.get_row(row, sums.data() + row * y.columns);
+  write(plan, plan.y, first, last, sums);
 }
 
 void backward_data(const Plan& plan, Index first, Index last) {
   const Sizes sizes(plan);
   const Values dy = dense(plan.y, first, last), w = dense(plan.w, 0, sizes.c_out);
-  Panels weights(sizes.c_out, sizes.patch), patches((last - first) * sizes.pixels, sizes.patch);
-  for (Index k = 0; k < sizes.c_out; ++k) {
-    for (Index i = 0; i < sizes.patch; ++i) {
-      weights.at(k, i) = w[static_cast<std::size_t>(k * sizes.patch + i)];
-    }
-  }
-  multiply({dy.data(), sizes.c_out, 1}, weights, patches);
-  Values dx(static_cast<std::size_t>((last - first) * sizes.image));
+  Panels weights(sizes.c_out, sizes.patch), product((last - first) * sizes.pixels, sizes.patch);
+  for (Index k = 0; k < sizes.c_out; ++k) weights.set_row(k, w.data() + k * sizes.patch);
+  multiply({dy.data(), sizes.c_out, 1}, weights, product);
+  Values patches = values_of(product.rows, product.columns), dx = values_of(last - first, sizes.image);
+  for (Index row = 0; row < product.rows; ++row) product.get_row(row, patches.data() + row * sizes.patch);
   for_each_position(plan, last - first, [&](Index patch, Index pixel) {
-    const Index row = patch / sizes.patch, column = patch % sizes.patch;
-    for (Index c = 0; c < sizes.c_in; ++c) {
-      dx[static_cast<std::size_t>(pixel + c)] += patches.at(row, column + c);
-    }
+    for (Index c = 0; c < sizes.c_in; ++c) dx.data()[pixel + c] += patches.data()[patch + c];
   });
-  write(plan, plan.x, first, last, [&](Index i) { return dx[static_cast<std::size_t>(i)]; });
+  write(plan, plan.x, first, last, dx);
 }
 
 void add_weight_gradient(const Plan& plan, Index first, Index last, Panels& dw) {
   const Sizes sizes(plan);
   const Values patches = gather(plan, first, last), values = dense(plan.y, first, last);
   Panels dy((last - first) * sizes.pixels, sizes.c_out);
-  for (Index row = 0; row < dy.rows; ++row) {
-    for (Index k = 0; k < sizes.c_out; ++k) {
-      dy.at(row, k) = values[static_cast<std::size_t>(row * sizes.c_out + k)];
-    }
-  }
+  for (Index row = 0; row < dy.rows; ++row) dy.set_row(row, values.data() + row * sizes.c_out);
   multiply({patches.data(), 1, sizes.patch}, dy, dw);
 }
 
@@ -222,7 +251,9 @@ void compute(Plan plan) {
     }
   }
   if (plan.direction != Direction::backward_weight) return;
-  write(plan, plan.w, 0, sizes.c_out, [&](Index i) { return dw.at(i % sizes.patch, i / sizes.patch); });
+  Values sums = values_of(sizes.c_out, sizes.patch);
+  for (Index k = 0; k < sizes.c_out; ++k) dw.get_column(k, sums.data() + k * sizes.patch);
+  write(plan, plan.w, 0, sizes.c_out, sums);
 }
 
 }  // namespace cudasim

@@ -8,12 +8,19 @@ namespace {
 
 using Json = nlohmann::json;
 
+Type type_of(const std::string& name) {
+  if (name == "CUDNN_DATA_FLOAT") return Type::f32;
+  if (name == "CUDNN_DATA_BFLOAT16") return Type::bf16;
+  if (name == "CUDNN_DATA_HALF") return Type::f16;
+  throw std::runtime_error("elements of type " + name);
+}
+
 Tensor find_tensor(const Json& graph, const std::string& id) {
   for (const Json& entry : graph.at("tensors")) {
     if (entry.at("name") != id) continue;
     Tensor tensor;
     tensor.id = id;
-    tensor.type = entry.at("dataType");
+    tensor.type = type_of(entry.at("dataType"));
     entry.at("dim").get_to(tensor.dims);
     entry.at("stride").get_to(tensor.strides);
     if (entry.at("isVirtual") || entry.at("isByValue")) throw std::runtime_error("a tensor without memory");
@@ -27,7 +34,7 @@ Tensor find_tensor(const Json& graph, const std::string& id) {
 std::int64_t Tensor::bytes() const {
   std::int64_t last = 0;
   for (std::size_t i = 0; i < dims.size(); ++i) last += (dims[i] - 1) * strides[i];
-  return (last + 1) * (type == "CUDNN_DATA_FLOAT" ? 4 : 2);
+  return (last + 1) * (type == Type::f32 ? 4 : 2);
 }
 
 Plan parse_plan(const std::string& json) {

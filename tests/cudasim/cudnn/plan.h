@@ -9,8 +9,11 @@ namespace cudasim {
 
 enum class Direction { forward, backward_data, backward_weight };
 
+enum class Type { f32, bf16, f16 };
+
 struct Tensor {
-  std::string id, type;                           // "CUDNN_DATA_FLOAT" and so on
+  std::string id;
+  Type type = Type::f32;
   std::array<std::int64_t, 4> dims{}, strides{};  // N, C, H, W (weights: K, C, R, S), in elements
   void* data = nullptr;
 

@@ -32,7 +32,7 @@ void in_all_orders(void (*suite)(Backend&)) {
 }  // namespace
 
 TEST_CASE("cuda: convolution as the reference") {
-  in_all_orders(suite::convolution);
+  in_all_orders([](Backend& backend) { suite::convolution(backend, DType::bf16); });
 }
 TEST_CASE("cuda: batch norm as the reference") {
   in_all_orders(suite::batch_norm);
