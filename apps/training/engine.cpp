@@ -105,7 +105,9 @@ void Engine::build_model() {
   all_or_none(communicator_, [&] {
     const std::int64_t batch = std::min(options_.batch_size, std::max(samples_, datasets_.test.size()));
     const DType compute = compute_type(options_);
-    store_.allocate(backend_->allocator(), communicator_.allocator(), compute);
+    // One process sends nothing, so its gradients lie where the ops want them.
+    Allocator& gradients = communicator_.size() == 1 ? backend_->allocator() : communicator_.allocator();
+    store_.allocate(backend_->allocator(), gradients, compute);
     Arena measuring;
     model_->layout(measuring, batch, compute);
     activations_ = Arena(backend_->allocator(), measuring.peak());

@@ -90,6 +90,13 @@ Options resolve(const Options& given, int ranks, int local_ranks) {
   Options options = given;
   if (options.global_batch != Options::kUnset) options.batch_size = options.global_batch / ranks;
   if (options.device == "auto") options.device = has_cpu_backend() ? "cpu" : "reference";
+  if (options.device == "cuda" && ranks > 1) {
+    fail(ExitCode::device,
+         "--device cuda: {} ranks on CUDA devices need NCCL, which this build does not have: start one "
+         "process, or use "
+         "--device cpu",
+         ranks);
+  }
   if (options.threads == Options::kUnset)
     options.threads = std::max(1, granted_cores() / std::max(1, local_ranks));
   return options;

@@ -1,4 +1,7 @@
 // The CUDA backend on the simulated GPU: the shared suite, in several orders of threads and blocks.
+#include <array>
+#include <span>
+
 #include "catch.h"
 #include "cudasim/cudasim.h"
 #include "kernels/backend_suite.h"
@@ -14,9 +17,11 @@ void in_all_orders(void (*suite)(Backend&)) {
     std::uint32_t seed;
     bool eager;
   };
-  for (const Case& c : {Case{cudasim::Order::forward, 0, false}, Case{cudasim::Order::reversed, 0, true},
-                        Case{cudasim::Order::random, 1, false}, Case{cudasim::Order::random, 2, true},
-                        Case{cudasim::Order::random, 3, false}}) {
+  const std::array<Case, 5> cases = {
+      Case{cudasim::Order::forward, 0, false}, Case{cudasim::Order::reversed, 0, true},
+      Case{cudasim::Order::random, 1, false}, Case{cudasim::Order::random, 2, true},
+      Case{cudasim::Order::random, 3, false}};
+  for (const Case& c : std::span(cases).first(CUDASIM_ORDERS)) {
     INFO("order " << static_cast<int>(c.order) << ", seed " << c.seed << (c.eager ? ", eager" : ", lazy"));
     cudasim::Config config = cudasim::config();
     config.order = c.order;
