@@ -41,6 +41,11 @@ class FiberPool {
     return fibers_[used_++].get();
   }
   void reclaim() { used_ = 0; }
+  // Where fibers were left in the middle: what the sanitizers remember of their stacks goes with them.
+  void discard() {
+    fibers_.clear();
+    used_ = 0;
+  }
 
  private:
   std::vector<std::unique_ptr<Fiber>> fibers_;

@@ -70,7 +70,7 @@ class Block {
       if (running_ > 0 && !faulty()) release();
     }
     tsan_.end_block();
-    pool_.reclaim();  // those that a fault left in the middle start anew, too
+    faulty() ? pool_.discard() : pool_.reclaim();
   }
 
   // The body of a fiber: threads that never wait share one, which then costs a call each. (ThreadSanitizer
