@@ -22,7 +22,7 @@ namespace lockstep::suite {
 // weight_sums: the type to which the tested backend rounds a bf16 weight gradient's sums before it makes them
 // f32.
 void convolution(Backend& tested, DType weight_sums = DType::f32);
-void batch_norm(Backend& tested);
+void batch_norm(Backend& tested, std::size_t shapes = 14);  // the first so many of its shapes
 void relu(Backend& tested);
 void pooling(Backend& tested);
 void linear(Backend& tested);
