@@ -186,9 +186,8 @@ std::unique_ptr<Backend> make_cuda_backend(int index) {
 std::string cuda_backend_libraries() {
   int version = 0;
   CUDA_CHECK(cudaRuntimeGetVersion(&version));
-  const std::size_t cudnn = cudnnGetVersion();
-  return fmt::format("CUDA runtime {}.{}, cuDNN {}.{}.{}", version / 1000, version % 1000 / 10, cudnn / 10000,
-                     cudnn / 100 % 100, cudnn % 100);
+  return fmt::format("CUDA runtime {}.{}, cuDNN {}.{}.{}", version / 1000, version % 1000 / 10, CUDNN_MAJOR,
+                     CUDNN_MINOR, CUDNN_PATCHLEVEL);
 }
 
 }  // namespace lockstep
