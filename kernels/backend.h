@@ -87,7 +87,9 @@ class Backend {
 
   // --- convolution ----------------------------------------------------------------------------------
   // y[n,p,q,k] = sum over r,s,c of x[n, p*stride-padding+r, q*stride-padding+s, c] * w[k,r,s,c].
-  // x [n,h,w,c_in], w [c_out,kernel,kernel,c_in], y [n,out_h,out_w,c_out]: compute type. dw: f32, shape of w.
+  // x [n,h,w,c_in], w [c_out,kernel,kernel,c_in], y [n,out_h,out_w,c_out]: compute type. dw: f32, shape of w;
+  // where the compute type is bf16, a backend may round its sums to bf16 once (PyTorch does, and so does
+  // cuda/).
   virtual void conv2d_forward(Stream&, const ConvShape&, const TensorView& x, const TensorView& w,
                               const TensorView& y) = 0;
   virtual void conv2d_backward_data(Stream&, const ConvShape&, const TensorView& dy, const TensorView& w,

@@ -40,9 +40,9 @@ void cut(const std::string& path, std::int64_t epoch, std::int64_t step) {
     if (!before && !in.eof()) {  // the last line may be cut in two: by the crash
       std::remove(temporary.c_str());
       fail(ExitCode::data,
-           "--metrics {}: line {} is no metrics, so this resumed run does not go on in that file. Name the "
-           "file "
-           "of the run, or a new one",
+           "--metrics {}: line {} is no metrics, so this resumed run does not go on in it. Name the file of "
+           "the "
+           "run, or a new one",
            path, number);
     }
     if (before.value_or(false)) out << text << '\n';

@@ -93,8 +93,8 @@ Options resolve(const Options& given, int ranks, int local_ranks) {
   if (options.device == "cuda" && ranks > 1) {
     fail(ExitCode::device,
          "--device cuda: {} ranks on CUDA devices need NCCL, which this build does not have: start one "
-         "process, or use "
-         "--device cpu",
+         "process, "
+         "or use --device cpu",
          ranks);
   }
   if (options.threads == Options::kUnset)

@@ -1,12 +1,8 @@
-// Scratch memory of one backend: a few named areas that only ever grow, so that a step after the first
-// allocates nothing. An area's content lives until the next request for the same area.
+// The scratch memory of the CPU backend.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
-#include "core/tensor.h"
+#include "core/allocator.h"
+#include "kernels/workspace.h"
 
 namespace lockstep::cpu {
 
@@ -23,24 +19,6 @@ enum class Area {
   count
 };
 
-class Workspace {
- public:
-  void* get(Area area, std::int64_t bytes) {
-    Buffer& buffer = buffers_[static_cast<std::size_t>(area)];
-    if (buffer.bytes() < bytes) {
-      buffer = Buffer();  // give the old one back first
-      buffer = Buffer(allocator_, bytes);
-    }
-    return buffer.data();
-  }
-  template <class T>
-  T* array(Area area, std::int64_t count) {
-    return static_cast<T*>(get(area, count * static_cast<std::int64_t>(sizeof(T))));
-  }
-
- private:
-  HostAllocator allocator_;
-  std::array<Buffer, static_cast<std::size_t>(Area::count)> buffers_;
-};
+using Workspace = ScratchAreas<Area, HostAllocator>;
 
 }  // namespace lockstep::cpu

@@ -61,8 +61,7 @@ void run(Stream& stream, const AugmentOptions& options, const TensorView& images
 void augment_normalize(Stream& stream, const AugmentOptions& options, const TensorView& images,
                        const TensorView& samples, const TensorView& y) {
   contract::augment_normalize(options, images, samples, y);
-  y.dtype == DType::f32 ? run<float>(stream, options, images, samples, y)
-                        : run<__nv_bfloat16>(stream, options, images, samples, y);
+  with_compute_type(y.dtype, [&](auto type) { run<decltype(type)>(stream, options, images, samples, y); });
 }
 
 }  // namespace lockstep::cuda

@@ -164,19 +164,6 @@ void backward(Machine& machine, Stream& stream, bool relu, const Tensors& t, con
          device_pointer<T>(op, t.dresidual));
 }
 
-template <class T>
-void backward_any(Machine& machine, Stream& stream, bool relu, const Tensors& t, const Statistics& statistics,
-                  GradMode mode) {
-  divides<T>(t.x) ? backward<Vector<T>::kSize, T>(machine, stream, relu, t, statistics, mode)
-                  : backward<1, T>(machine, stream, relu, t, statistics, mode);
-}
-
-void backward_typed(Machine& machine, Stream& stream, bool relu, const Tensors& t,
-                    const Statistics& statistics, GradMode mode) {
-  t.x.dtype == DType::f32 ? backward_any<float>(machine, stream, relu, t, statistics, mode)
-                          : backward_any<__nv_bfloat16>(machine, stream, relu, t, statistics, mode);
-}
-
 }  // namespace
 
 void batch_norm_backward(Machine& machine, Stream& stream, const BatchNormOptions& options,
@@ -187,10 +174,13 @@ void batch_norm_backward(Machine& machine, Stream& stream, const BatchNormOption
   contract::batch_norm_backward(options, x, y, dy, gamma, saved_mean, saved_invstd, dx, dresidual, dgamma,
                                 dbeta);
   const char* op = "batch_norm_backward";
-  backward_typed(machine, stream, options.relu, {x, y, dy, gamma, dx, dresidual, dgamma, dbeta},
-                 {device_pointer<float>(op, saved_mean), device_pointer<float>(op, saved_invstd),
-                  options.epsilon, false},
-                 parameter_mode);
+  const Tensors tensors{x, y, dy, gamma, dx, dresidual, dgamma, dbeta};
+  const Statistics statistics{device_pointer<float>(op, saved_mean), device_pointer<float>(op, saved_invstd),
+                              options.epsilon, false};
+  with_type_and_width(x, [&](auto type, auto width) {
+    backward<decltype(width)::value, decltype(type)>(machine, stream, options.relu, tensors, statistics,
+                                                     parameter_mode);
+  });
 }
 
 void batch_norm_backward_evaluation(Machine& machine, Stream& stream, const BatchNormOptions& options,
@@ -201,11 +191,14 @@ void batch_norm_backward_evaluation(Machine& machine, Stream& stream, const Batc
                                     const TensorView& dbeta, GradMode parameter_mode) {
   contract::batch_norm_backward_evaluation(options, x, y, dy, gamma, running_mean, running_var, dx, dresidual,
                                            dgamma, dbeta);
-  const char* op = "batch_norm_backward";
-  backward_typed(machine, stream, options.relu, {x, y, dy, gamma, dx, dresidual, dgamma, dbeta},
-                 {device_pointer<float>(op, running_mean), device_pointer<float>(op, running_var),
-                  options.epsilon, true},
-                 parameter_mode);
+  const char* op = "batch_norm_backward_evaluation";
+  const Tensors tensors{x, y, dy, gamma, dx, dresidual, dgamma, dbeta};
+  const Statistics statistics{device_pointer<float>(op, running_mean), device_pointer<float>(op, running_var),
+                              options.epsilon, true};
+  with_type_and_width(x, [&](auto type, auto width) {
+    backward<decltype(width)::value, decltype(type)>(machine, stream, options.relu, tensors, statistics,
+                                                     parameter_mode);
+  });
 }
 
 }  // namespace lockstep::cuda

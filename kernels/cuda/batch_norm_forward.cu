@@ -178,19 +178,6 @@ void train(Machine& machine, Stream& stream, const BatchNormOptions& options, co
                   {vectors.saved_mean, vectors.saved_invstd, options.epsilon, false});
 }
 
-template <class T>
-void train_any(Machine& machine, Stream& stream, const BatchNormOptions& options, const Tensors& t,
-               const TrainedVectors& vectors) {
-  divides<T>(t.x) ? train<Vector<T>::kSize, T>(machine, stream, options, t, vectors)
-                  : train<1, T>(machine, stream, options, t, vectors);
-}
-
-template <class T>
-void evaluate_any(Stream& stream, bool relu, const Tensors& t, const Statistics& statistics) {
-  divides<T>(t.x) ? normalize<Vector<T>::kSize, T>(stream, t, relu, statistics)
-                  : normalize<1, T>(stream, t, relu, statistics);
-}
-
 }  // namespace
 
 void batch_norm_forward_training(Machine& machine, Stream& stream, const BatchNormOptions& options,
@@ -205,8 +192,9 @@ void batch_norm_forward_training(Machine& machine, Stream& stream, const BatchNo
   const TrainedVectors vectors{running_mean.as<float>(), running_var.as<float>(),
                                device_pointer<float>(op, saved_mean),
                                device_pointer<float>(op, saved_invstd)};
-  x.dtype == DType::f32 ? train_any<float>(machine, stream, options, tensors, vectors)
-                        : train_any<__nv_bfloat16>(machine, stream, options, tensors, vectors);
+  with_type_and_width(x, [&](auto type, auto width) {
+    train<decltype(width)::value, decltype(type)>(machine, stream, options, tensors, vectors);
+  });
 }
 
 void batch_norm_forward_evaluation(Stream& stream, const BatchNormOptions& options, const TensorView& x,
@@ -218,8 +206,9 @@ void batch_norm_forward_evaluation(Stream& stream, const BatchNormOptions& optio
   const char* op = "batch_norm_forward_evaluation";
   const Statistics statistics{device_pointer<float>(op, running_mean), device_pointer<float>(op, running_var),
                               options.epsilon, true};
-  x.dtype == DType::f32 ? evaluate_any<float>(stream, options.relu, tensors, statistics)
-                        : evaluate_any<__nv_bfloat16>(stream, options.relu, tensors, statistics);
+  with_type_and_width(x, [&](auto type, auto width) {
+    normalize<decltype(width)::value, decltype(type)>(stream, tensors, options.relu, statistics);
+  });
 }
 
 }  // namespace lockstep::cuda

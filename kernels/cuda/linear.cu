@@ -73,8 +73,7 @@ void linear_forward(Machine& machine, Stream& stream, const TensorView& x, const
   auto* product = machine.workspace.array<float>(Area::product, y.numel());
   multiply(machine.cublas.on("linear_forward", stream), size(y, 1), size(y, 0), size(x, 1), {w, CUBLAS_OP_T},
            {x, CUBLAS_OP_N}, product, CUDA_R_32F, false);
-  y.dtype == DType::f32 ? add_bias<float>(stream, product, bias, y)
-                        : add_bias<__nv_bfloat16>(stream, product, bias, y);
+  with_compute_type(y.dtype, [&](auto type) { add_bias<decltype(type)>(stream, product, bias, y); });
 }
 
 void linear_backward_data(Machine& machine, Stream& stream, const TensorView& dy, const TensorView& w,
@@ -89,8 +88,7 @@ void linear_backward_weight(Machine& machine, Stream& stream, const TensorView& 
   contract::linear_backward_weight(x, dy, dw, dbias);
   multiply(machine.cublas.on("linear_backward_weight", stream), size(x, 1), size(dy, 1), size(x, 0),
            {x, CUBLAS_OP_N}, {dy, CUBLAS_OP_T}, dw.data, CUDA_R_32F, mode == GradMode::accumulate);
-  dy.dtype == DType::f32 ? bias_gradient<float>(stream, dy, dbias, mode)
-                         : bias_gradient<__nv_bfloat16>(stream, dy, dbias, mode);
+  with_compute_type(dy.dtype, [&](auto type) { bias_gradient<decltype(type)>(stream, dy, dbias, mode); });
 }
 
 }  // namespace lockstep::cuda

@@ -12,7 +12,7 @@ namespace lockstep::cuda {
 struct Machine {
   // The current device. warn is told what the libraries could not do as asked, but in another way.
   Machine(int device, Convolutions::Warn warn)
-      : workspace(device),
+      : workspace(CudaAllocator(device)),
         convolutions(DeviceProperties::of_device(device), workspace, Precision::fp32, std::move(warn)) {}
 
   Workspace workspace;

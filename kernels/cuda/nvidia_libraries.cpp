@@ -15,8 +15,6 @@ namespace {
 
 #define LOCKSTEP_TEXT_OF(x) #x
 #define LOCKSTEP_TEXT(x) LOCKSTEP_TEXT_OF(x)
-constexpr const char* kCublas = "libcublas.so." LOCKSTEP_TEXT(CUBLAS_VER_MAJOR);
-constexpr const char* kCudnn = "libcudnn.so." LOCKSTEP_TEXT(CUDNN_MAJOR);
 
 // By the system's search path, or where it lay when this was built.
 void* load(const char* library) {
@@ -32,104 +30,127 @@ void* load(const char* library) {
   return loaded;
 }
 
-void* cublas() {
-  static void* const library = load(kCublas);
-  return library;
-}
-void* cudnn() {
-  static void* const library = load(kCudnn);
-  return library;
-}
-
-// The library's function of that name, with the type of ours.
+// A function of the library, with the type of ours of that name.
 template <class Function>
-Function* in(void* library, Function* /*ours*/, const char* name) {
+Function* find(void* library, const char* name) {
   void* const found = dlsym(library, name);
   if (found == nullptr)
-    lockstep::fail(lockstep::ExitCode::device, "{} is not in NVIDIA's library: {}", name, dlerror());
+    lockstep::fail(lockstep::ExitCode::device, "NVIDIA's library has no {}: {}", name, dlerror());
   return reinterpret_cast<Function*>(found);
+}
+
+// All functions are looked up by the first call of one, which makes a handle or a descriptor: what destroys
+// it later, in a destructor, cannot fail.
+#define LOCKSTEP_FUNCTION(name) decltype(::name)* name = find<decltype(::name)>(library, #name)
+
+struct Cublas {
+  void* library = load("libcublas.so." LOCKSTEP_TEXT(CUBLAS_VER_MAJOR));
+  LOCKSTEP_FUNCTION(cublasCreate_v2);
+  LOCKSTEP_FUNCTION(cublasDestroy_v2);
+  LOCKSTEP_FUNCTION(cublasSetStream_v2);
+  LOCKSTEP_FUNCTION(cublasGetStatusName);
+  LOCKSTEP_FUNCTION(cublasGetStatusString);
+  // Overloaded in the header: this is the one that the library has.
+  using GemmEx = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
+                                const void*, const void*, cudaDataType, int, const void*, cudaDataType, int,
+                                const void*, void*, cudaDataType, int, cublasComputeType_t, cublasGemmAlgo_t);
+  GemmEx* cublasGemmEx = find<GemmEx>(library, "cublasGemmEx");
+};
+
+struct Cudnn {
+  void* library = load("libcudnn.so." LOCKSTEP_TEXT(CUDNN_MAJOR));
+  LOCKSTEP_FUNCTION(cudnnGetVersion);
+  LOCKSTEP_FUNCTION(cudnnCreate);
+  LOCKSTEP_FUNCTION(cudnnDestroy);
+  LOCKSTEP_FUNCTION(cudnnSetStream);
+  LOCKSTEP_FUNCTION(cudnnGetErrorString);
+  LOCKSTEP_FUNCTION(cudnnGetLastErrorString);
+  LOCKSTEP_FUNCTION(cudnnBackendCreateDescriptor);
+  LOCKSTEP_FUNCTION(cudnnBackendDestroyDescriptor);
+  LOCKSTEP_FUNCTION(cudnnBackendFinalize);
+  LOCKSTEP_FUNCTION(cudnnBackendSetAttribute);
+  LOCKSTEP_FUNCTION(cudnnBackendGetAttribute);
+  LOCKSTEP_FUNCTION(cudnnBackendExecute);
+};
+
+const Cublas& cublas() {
+  static const Cublas functions;
+  return functions;
+}
+const Cudnn& cudnn() {
+  static const Cudnn functions;
+  return functions;
 }
 
 }  // namespace
 
-// NAME(arguments) of a library; looked up once.
-#define LOCKSTEP_CALL(library, name, ...)                         \
-  static auto* const real_function = in(library(), &name, #name); \
-  return real_function(__VA_ARGS__)
-
 extern "C" {
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
-  LOCKSTEP_CALL(cublas, cublasCreate_v2, handle);
+  return cublas().cublasCreate_v2(handle);
 }
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
-  LOCKSTEP_CALL(cublas, cublasDestroy_v2, handle);
+  return cublas().cublasDestroy_v2(handle);
 }
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
-  LOCKSTEP_CALL(cublas, cublasSetStream_v2, handle, stream);
+  return cublas().cublasSetStream_v2(handle, stream);
 }
 const char* cublasGetStatusName(cublasStatus_t status) {
-  LOCKSTEP_CALL(cublas, cublasGetStatusName, status);
+  return cublas().cublasGetStatusName(status);
 }
 const char* cublasGetStatusString(cublasStatus_t status) {
-  LOCKSTEP_CALL(cublas, cublasGetStatusString, status);
+  return cublas().cublasGetStatusString(status);
 }
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a,
                             cublasOperation_t transpose_b, int m, int n, int k, const void* alpha,
                             const void* a, cudaDataType a_type, int lda, const void* b, cudaDataType b_type,
                             int ldb, const void* beta, void* c, cudaDataType c_type, int ldc,
                             cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
-  // Overloaded in the header: this is the one that the library has.
-  using Function =
-      cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int, const void*,
-                     const void*, cudaDataType, int, const void*, cudaDataType, int, const void*, void*,
-                     cudaDataType, int, cublasComputeType_t, cublasGemmAlgo_t);
-  static auto* const real_function = in<Function>(cublas(), nullptr, "cublasGemmEx");
-  return real_function(handle, transpose_a, transpose_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta,
-                       c, c_type, ldc, compute, algorithm);
+  return cublas().cublasGemmEx(handle, transpose_a, transpose_b, m, n, k, alpha, a, a_type, lda, b, b_type,
+                               ldb, beta, c, c_type, ldc, compute, algorithm);
 }
 
 std::size_t cudnnGetVersion() {
-  LOCKSTEP_CALL(cudnn, cudnnGetVersion);
+  return cudnn().cudnnGetVersion();
 }
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
-  LOCKSTEP_CALL(cudnn, cudnnCreate, handle);
+  return cudnn().cudnnCreate(handle);
 }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
-  LOCKSTEP_CALL(cudnn, cudnnDestroy, handle);
+  return cudnn().cudnnDestroy(handle);
 }
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
-  LOCKSTEP_CALL(cudnn, cudnnSetStream, handle, stream);
+  return cudnn().cudnnSetStream(handle, stream);
 }
 const char* cudnnGetErrorString(cudnnStatus_t status) {
-  LOCKSTEP_CALL(cudnn, cudnnGetErrorString, status);
+  return cudnn().cudnnGetErrorString(status);
 }
 void cudnnGetLastErrorString(char* text, std::size_t size) {
-  LOCKSTEP_CALL(cudnn, cudnnGetLastErrorString, text, size);
+  return cudnn().cudnnGetLastErrorString(text, size);
 }
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t* descriptor) {
-  LOCKSTEP_CALL(cudnn, cudnnBackendCreateDescriptor, type, descriptor);
+  return cudnn().cudnnBackendCreateDescriptor(type, descriptor);
 }
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
-  LOCKSTEP_CALL(cudnn, cudnnBackendDestroyDescriptor, descriptor);
+  return cudnn().cudnnBackendDestroyDescriptor(descriptor);
 }
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
-  LOCKSTEP_CALL(cudnn, cudnnBackendFinalize, descriptor);
+  return cudnn().cudnnBackendFinalize(descriptor);
 }
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, std::int64_t count,
                                        const void* values) {
-  LOCKSTEP_CALL(cudnn, cudnnBackendSetAttribute, descriptor, name, type, count, values);
+  return cudnn().cudnnBackendSetAttribute(descriptor, name, type, count, values);
 }
 cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                        std::int64_t wanted, std::int64_t* count, void* values) {
-  LOCKSTEP_CALL(cudnn, cudnnBackendGetAttribute, descriptor, name, type, wanted, count, values);
+  return cudnn().cudnnBackendGetAttribute(descriptor, name, type, wanted, count, values);
 }
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
-  LOCKSTEP_CALL(cudnn, cudnnBackendExecute, handle, plan, pack);
+  return cudnn().cudnnBackendExecute(handle, plan, pack);
 }
 
 }  // extern "C"

@@ -1,6 +1,4 @@
 // Max pooling with the position of each maximum, and the mean over an image.
-#include <type_traits>
-
 #include "kernels/contracts.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
@@ -170,45 +168,35 @@ void average_backward(Stream& stream, const TensorView& dy, const TensorView& dx
          dx.shape[1] * dx.shape[2], dx.shape[3], dy.numel());
 }
 
-// Calls function(T{}, size) with the element type and the number of channels that a thread takes.
-template <class Function>
-void dispatch(const TensorView& view, const Function& function) {
-  const auto typed = [&](auto type) {
-    using T = decltype(type);
-    divides<T>(view) ? function(type, std::integral_constant<int, Vector<T>::kSize>{})
-                     : function(type, std::integral_constant<int, 1>{});
-  };
-  view.dtype == DType::f32 ? typed(float{}) : typed(__nv_bfloat16{});
-}
-
 }  // namespace
 
 void max_pool_forward(Stream& stream, const PoolShape& shape, const TensorView& x, const TensorView& y,
                       const TensorView& index) {
   contract::max_pool_forward(shape, x, y, index);
-  dispatch(x, [&](auto type, auto size) {
-    max_forward<decltype(size)::value, decltype(type)>(stream, shape, x, y, index);
+  with_type_and_width(x, [&](auto type, auto width) {
+    max_forward<decltype(width)::value, decltype(type)>(stream, shape, x, y, index);
   });
 }
 
 void max_pool_backward(Stream& stream, const PoolShape& shape, const TensorView& dy, const TensorView& index,
                        const TensorView& dx) {
   contract::max_pool_backward(shape, dy, index, dx);
-  dispatch(dx, [&](auto type, auto size) {
-    max_backward<decltype(size)::value, decltype(type)>(stream, shape, dy, index, dx);
+  with_type_and_width(dx, [&](auto type, auto width) {
+    max_backward<decltype(width)::value, decltype(type)>(stream, shape, dy, index, dx);
   });
 }
 
 void global_average_pool_forward(Stream& stream, const TensorView& x, const TensorView& y) {
   contract::global_average_pool_forward(x, y);
-  dispatch(
-      x, [&](auto type, auto size) { average_forward<decltype(size)::value, decltype(type)>(stream, x, y); });
+  with_type_and_width(x, [&](auto type, auto width) {
+    average_forward<decltype(width)::value, decltype(type)>(stream, x, y);
+  });
 }
 
 void global_average_pool_backward(Stream& stream, const TensorView& dy, const TensorView& dx) {
   contract::global_average_pool_backward(dy, dx);
-  dispatch(dx, [&](auto type, auto size) {
-    average_backward<decltype(size)::value, decltype(type)>(stream, dy, dx);
+  with_type_and_width(dx, [&](auto type, auto width) {
+    average_backward<decltype(width)::value, decltype(type)>(stream, dy, dx);
   });
 }
 

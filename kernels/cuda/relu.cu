@@ -58,12 +58,12 @@ void backward(Stream& stream, const TensorView& y, const TensorView& dy, const T
 
 void relu_forward(Stream& stream, const TensorView& x, const TensorView& y) {
   contract::relu_forward(x, y);
-  x.dtype == DType::f32 ? forward<float>(stream, x, y) : forward<__nv_bfloat16>(stream, x, y);
+  with_compute_type(x.dtype, [&](auto type) { forward<decltype(type)>(stream, x, y); });
 }
 
 void relu_backward(Stream& stream, const TensorView& y, const TensorView& dy, const TensorView& dx) {
   contract::relu_backward(y, dy, dx);
-  y.dtype == DType::f32 ? backward<float>(stream, y, dy, dx) : backward<__nv_bfloat16>(stream, y, dy, dx);
+  with_compute_type(y.dtype, [&](auto type) { backward<decltype(type)>(stream, y, dy, dx); });
 }
 
 }  // namespace lockstep::cuda

@@ -131,9 +131,9 @@ void softmax_cross_entropy(Machine& machine, Stream& stream, const TensorView& l
                            const TensorView& labels, float smoothing, const TensorView& loss,
                            const TensorView& correct, const TensorView& dlogits) {
   contract::softmax_cross_entropy(logits, labels, smoothing, loss, correct, dlogits);
-  logits.dtype == DType::f32
-      ? run<float>(machine, stream, logits, labels, smoothing, loss, correct, dlogits)
-      : run<__nv_bfloat16>(machine, stream, logits, labels, smoothing, loss, correct, dlogits);
+  with_compute_type(logits.dtype, [&](auto type) {
+    run<decltype(type)>(machine, stream, logits, labels, smoothing, loss, correct, dlogits);
+  });
 }
 
 }  // namespace lockstep::cuda

@@ -74,7 +74,7 @@ void cast(Stream& stream, const TensorView& x, const TensorView& y) {
 
 void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) {
   contract::non_finite_check(x, flag);
-  x.dtype == DType::f32 ? check<float>(stream, x, flag) : check<__nv_bfloat16>(stream, x, flag);
+  with_compute_type(x.dtype, [&](auto type) { check<decltype(type)>(stream, x, flag); });
 }
 
 }  // namespace lockstep::cuda

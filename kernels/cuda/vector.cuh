@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/error.h"
 #include "core/tensor.h"
@@ -77,10 +78,21 @@ __device__ __forceinline__ void load_channels(const float* from, float (&to)[V])
   }
 }
 
-// Whether the last dimension, the channels, consists of whole vectors.
-template <class T>
-bool divides(const TensorView& view) {
-  return view.shape[view.shape.rank() - 1] % Vector<T>::kSize == 0;
+// Calls function(T{}) with the device's type of a compute type.
+template <class Function>
+void with_compute_type(DType type, const Function& function) {
+  type == DType::f32 ? function(float{}) : function(__nv_bfloat16{});
+}
+
+// Calls function(T{}, width): width is how many channels, the last dimension, a thread takes at a time. A
+// vector where the channels are whole vectors, else one.
+template <class Function>
+void with_type_and_width(const TensorView& view, const Function& function) {
+  with_compute_type(view.dtype, [&](auto type) {
+    constexpr int kSize = Vector<decltype(type)>::kSize;
+    view.shape[view.shape.rank() - 1] % kSize == 0 ? function(type, std::integral_constant<int, kSize>{})
+                                                   : function(type, std::integral_constant<int, 1>{});
+  });
 }
 
 // The elements as the device's type, checked to start on 16 bytes.

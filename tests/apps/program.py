@@ -58,9 +58,10 @@ def command(ranks, arguments, program="resnet_train"):
 
 
 def signals_of(process, thread=None):
-    """{"SigBlk": the signals that the thread (the first one) blocks, "SigCgt": that the process has handlers of}."""
+    """{"SigBlk": the signals that the thread (the first one) blocks, "SigCgt": that the process has handlers of,
+    "ShdPnd": that have come, and that no thread has taken yet}."""
     status = pathlib.Path(f"/proc/{process}/task/{thread or process}/status").read_text()
-    masks = {name: int(re.search(rf"^{name}:\s*(\w+)", status, re.M)[1], 16) for name in ("SigBlk", "SigCgt")}
+    masks = {name: int(re.search(rf"^{name}:\s*(\w+)", status, re.M)[1], 16) for name in ("SigBlk", "SigCgt", "ShdPnd")}
     return {name: {number for number in signal.Signals if mask >> (number - 1) & 1} for name, mask in masks.items()}
 
 

@@ -21,6 +21,8 @@ struct Config {
   int devices = 2;
   std::int64_t memory = std::int64_t{8} << 30;  // of each device, bytes
   bool eager = false;
+  // Device memory can be touched only while a device works: the host that does crashes there (SIGSEGV).
+  bool hidden = false;
   Order order = Order::forward;
   std::uint32_t seed = 1;
   // The call of that name (all of its calls together are counted from 1) fails; 0: none does.
@@ -30,7 +32,7 @@ struct Config {
 };
 
 // Before the first CUDA call of a program its environment counts:
-//   CUDASIM="devices=4 memory=1073741824 eager=1 order=random seed=3 fail=cudaMemcpyAsync:7:700"
+//   CUDASIM="devices=4 memory=1073741824 eager=1 hidden=1 order=random seed=3 fail=cudaMemcpyAsync:7:700"
 // An unknown word ends the program.
 Config config();
 void configure(const Config& config);  // for the calls that follow; counts calls from 1 again

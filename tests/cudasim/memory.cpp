@@ -1,8 +1,11 @@
 // Memory, devices and errors of the runtime's double.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <sstream>
 #include <utility>
 
@@ -15,13 +18,14 @@
 namespace cudasim {
 namespace {
 
-constexpr std::int64_t kAlignment = 256;  // what cudaMalloc promises
+constexpr std::int64_t kPage = 4096;
 constexpr int kLeak = 99;
 
 [[noreturn]] void bad_environment(const std::string& word) {
-  std::fprintf(stderr,
-               "CUDASIM: \"%s\" is not one of devices= memory= eager= order= seed= fail=CALL:NUMBER:ERROR\n",
-               word.c_str());
+  std::fprintf(
+      stderr,
+      "CUDASIM: \"%s\" is not one of devices= memory= eager= hidden= order= seed= fail=CALL:NUMBER:ERROR\n",
+      word.c_str());
   std::_Exit(2);
 }
 
@@ -54,6 +58,8 @@ Config config_of_environment() {
       config.memory = std::atoll(value.c_str());
     else if (name == "eager")
       config.eager = value == "1";
+    else if (name == "hidden")
+      config.hidden = value == "1";
     else if (name == "order")
       config.order = order_of(value);
     else if (name == "seed")
@@ -80,22 +86,37 @@ void report_leaks() {
   std::_Exit(kLeak);
 }
 
-char* allocate(std::int64_t bytes) {
-  const std::int64_t rounded = std::max<std::int64_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
-  auto* data = static_cast<char*>(std::aligned_alloc(kAlignment, static_cast<std::size_t>(rounded)));
-  std::memset(data, 0xff, static_cast<std::size_t>(rounded));  // NaN in every floating-point type
+// Whole pages, so that they can be hidden. NaN in every floating-point type.
+char* allocate(std::int64_t bytes, int device) {
+  const std::int64_t mapped = std::max<std::int64_t>(1, (bytes + kPage - 1) / kPage) * kPage;
+  void* made = mmap(nullptr, static_cast<std::size_t>(mapped), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (made == MAP_FAILED) throw std::bad_alloc();
+  auto* data = static_cast<char*>(made);
+  std::memset(data, 0xff, static_cast<std::size_t>(mapped));
 #ifdef __SANITIZE_ADDRESS__
-  ASAN_POISON_MEMORY_REGION(data + bytes, static_cast<std::size_t>(rounded - bytes));
+  ASAN_POISON_MEMORY_REGION(data + bytes, static_cast<std::size_t>(mapped - bytes));
 #endif
+  state().allocations[data] = {bytes, mapped, device};
   return data;
 }
 
 void release(std::map<const char*, Allocation>::iterator at) {
+  auto* data = const_cast<char*>(at->first);
+  const auto mapped = static_cast<std::size_t>(at->second.mapped);
 #ifdef __SANITIZE_ADDRESS__
-  ASAN_UNPOISON_MEMORY_REGION(at->first, static_cast<std::size_t>(at->second.bytes + kAlignment));
+  ASAN_UNPOISON_MEMORY_REGION(data, mapped);
 #endif
-  std::free(const_cast<char*>(at->first));
+  munmap(data, mapped);
   state().allocations.erase(at);
+}
+
+void set_access(const char* data, const Allocation& allocation, int access) {
+  if (allocation.device >= 0)
+    mprotect(const_cast<char*>(data), static_cast<std::size_t>(allocation.mapped), access);
+}
+void set_access_to_all(int access) {
+  for (const auto& [data, allocation] : state().allocations) set_access(data, allocation, access);
 }
 
 bool on_device(const void* data, std::size_t bytes) {
@@ -141,6 +162,13 @@ cudaError_t entry(const Lock& /*lock*/, const char* call) {
   return state().sticky;
 }
 
+void begin_work(const Lock& /*lock*/) {
+  if (state().working++ == 0 && state().config.hidden) set_access_to_all(PROT_READ | PROT_WRITE);
+}
+void end_work(const Lock& /*lock*/) {
+  if (--state().working == 0 && state().config.hidden) set_access_to_all(PROT_NONE);
+}
+
 const Allocation* find_allocation(const void* data, std::int64_t bytes) {
   const auto* begin = static_cast<const char*>(data);
   auto next = state().allocations.upper_bound(begin);
@@ -161,6 +189,8 @@ Config config() {
 
 void configure(const Config& next) {
   const Lock lock(state().mutex);
+  if (next.hidden != state().config.hidden)
+    set_access_to_all(next.hidden ? PROT_NONE : PROT_READ | PROT_WRITE);
   state().config = next;
   state().calls.clear();
 }
@@ -236,8 +266,8 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   const auto wanted = static_cast<std::int64_t>(bytes);
   if (wanted > state().config.memory - used) return answer(cudaErrorMemoryAllocation);
   used += wanted;
-  char* made = allocate(wanted);
-  state().allocations[made] = {wanted, current_device()};
+  char* made = allocate(wanted, current_device());
+  if (state().config.hidden && state().working == 0) set_access(made, state().allocations[made], PROT_NONE);
   *data = made;
   return cudaSuccess;
 }
@@ -265,9 +295,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
   const Lock lock(state().mutex);
   if (const cudaError_t error = entry(lock, "cudaMallocHost")) return answer(error);
-  char* made = allocate(static_cast<std::int64_t>(bytes));
-  state().allocations[made] = {static_cast<std::int64_t>(bytes), -1};
-  *data = made;
+  *data = allocate(static_cast<std::int64_t>(bytes), -1);
   return cudaSuccess;
 }
 

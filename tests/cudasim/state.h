@@ -39,8 +39,9 @@ struct Record {
 };
 
 struct Allocation {
-  std::int64_t bytes = 0;
-  int device = -1;  // -1: pinned host memory
+  std::int64_t bytes = 0;   // as asked for
+  std::int64_t mapped = 0;  // whole pages
+  int device = -1;          // -1: pinned host memory
 };
 
 // One a process, behind one mutex. Tasks run outside of it.
@@ -54,6 +55,7 @@ struct State {
   std::map<int, CUstream_st> default_streams;
   std::set<CUstream_st*> streams;
   std::int64_t events = 0;
+  int working = 0;  // tasks that run now
   Counts counts;
   std::string fault;
   cudaError_t sticky = cudaSuccess;  // what every call answers after a fault
@@ -75,6 +77,10 @@ void push(Lock& lock, CUstream_st& stream, Task task);  // runs it where the con
 void wait_for(Lock& lock, const std::shared_ptr<Record>& record);
 void drain(Lock& lock, CUstream_st& stream);
 void drain_device(Lock& lock, int device);
+
+// Around a task: device memory is there meanwhile, where the configuration hides it from the host.
+void begin_work(const Lock& lock);
+void end_work(const Lock& lock);
 
 const Allocation* find_allocation(const void* data, std::int64_t bytes);
 

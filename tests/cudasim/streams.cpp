@@ -22,10 +22,14 @@ void advance(Lock& lock, CUstream_st& stream) {
   stream.busy = true;
   Task task = std::move(stream.tasks.front());
   stream.tasks.pop_front();
-  lock.unlock();
-  if (task.run) task.run();
-  task.run = nullptr;
-  lock.lock();
+  if (task.run) {
+    begin_work(lock);
+    lock.unlock();
+    task.run();
+    task.run = nullptr;
+    lock.lock();
+    end_work(lock);
+  }
   if (task.completes) task.completes->done = true;
   stream.busy = false;
   state().progress.notify_all();

@@ -141,7 +141,7 @@ TEST_CASE("a plan with another padding gives other numbers") {
 }
 
 TEST_CASE("a device that refuses a plan is given the next one, and told of once") {
-  cuda::Workspace workspace(0);
+  cuda::Workspace workspace{CudaAllocator(0)};
   std::vector<std::string> told;
   cuda::Convolutions convolutions(DeviceProperties::of_device(0), workspace, Precision::fp32,
                                   [&](const std::string& text) { told.push_back(text); });

@@ -23,7 +23,7 @@ class Training(ProgramTest):
 
     def test_the_losses_are_those_of_the_cpu(self):
         expected, _ = self.losses("cpu")
-        for simulator in ("", "eager=1 order=random seed=5"):
+        for simulator in ("hidden=1", "eager=1 order=random seed=5"):
             with self.subTest(simulator):
                 actual, _ = self.losses("cuda", simulator)
                 self.assertEqual(len(actual), len(expected))

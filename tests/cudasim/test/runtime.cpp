@@ -1,5 +1,6 @@
 // The runtime's double: late streams, events, memory kinds, faults that a test orders.
 #include <cuda_runtime.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <functional>
@@ -225,6 +226,26 @@ TEST_CASE("cudart: a kernel that faults loses the device") {
   cudaGetLastError();
   CHECK(fill(stream, device.data, 1) == cudaSuccess);
   check(cudaStreamDestroy(stream));
+}
+
+// On pages that a system call is asked about: the process would not survive to tell.
+TEST_CASE("cudart: device memory can be hidden from the host, and devices see it all the same") {
+  const Configured scope(with([](Config& c) { c.hidden = true; }));
+  const Memory<float> device, host(true);
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const auto readable = [&](const float* data) { return write(ends[1], data, sizeof(float)) > 0; };
+  check(fill(nullptr, device.data, 3));
+  check(read(nullptr, host.data, device.data));
+  CHECK_FALSE(readable(device.data));
+  check(cudaDeviceSynchronize());
+  CHECK_FALSE(readable(device.data));
+  CHECK(readable(host.data));
+  CHECK(host.data[1] == 3);
+  configure(with([](Config& c) { c.hidden = false; }));
+  CHECK(readable(device.data));
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST_CASE("cudart: several devices, each with its default stream, chosen by thread") {
