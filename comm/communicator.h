@@ -36,6 +36,10 @@ class Communicator {
   // task. The data must live, and be left alone, until the collective is done on the stream.
   virtual void all_reduce(float* data, std::int64_t count, ReduceOp op, const std::string& what) = 0;
 
+  // Work of this communicator that it did not enqueue itself (a replayed recording) is done at `done`: a
+  // peer that keeps it waiting is noticed as in a collective.
+  virtual void watch(const std::string& /*what*/, const Event& /*done*/) {}
+
   // Blocking, on host memory. `what` names the operation in the message of a time-out.
   virtual void all_reduce_host(double* data, std::int64_t count, ReduceOp op, const std::string& what) = 0;
   virtual void broadcast_host(void* data, std::int64_t bytes, int root, const std::string& what) = 0;

@@ -1,5 +1,7 @@
 #include "core/cuda_allocator.h"
 
+#include <cstring>
+
 #include "core/cuda_check.h"
 #include "core/error.h"
 
@@ -32,6 +34,17 @@ void* CudaAllocator::allocate(std::int64_t bytes) {
 void CudaAllocator::deallocate(void* data, std::int64_t /*bytes*/) noexcept {
   cudaFree(data);  // knows its device; an error here belongs to earlier work, which was reported where it was
                    // waited for
+}
+
+void* PinnedAllocator::allocate(std::int64_t bytes) {
+  void* data = nullptr;
+  CUDA_CHECK(cudaMallocHost(&data, static_cast<std::size_t>(bytes)));
+  std::memset(data, 0, static_cast<std::size_t>(bytes));
+  return data;
+}
+
+void PinnedAllocator::deallocate(void* data, std::int64_t /*bytes*/) noexcept {
+  cudaFreeHost(data);
 }
 
 }  // namespace lockstep

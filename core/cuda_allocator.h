@@ -1,4 +1,4 @@
-// Memory of one CUDA device.
+// Memory of one CUDA device, and host memory that its copies reach by themselves.
 #pragma once
 
 #include "core/allocator.h"
@@ -14,6 +14,13 @@ class CudaAllocator final : public Allocator {
 
  private:
   int device_;
+};
+
+// Page-locked host memory: a copy from or to it does not make the host wait.
+class PinnedAllocator final : public Allocator {
+ public:
+  void* allocate(std::int64_t bytes) override;
+  void deallocate(void* data, std::int64_t bytes) noexcept override;
 };
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/cuda_check.h"
+#include "core/error.h"
 
 namespace lockstep {
 namespace {
@@ -76,13 +77,35 @@ class CudaEventState final : public Event::State {
   cudaEvent_t event_ = nullptr;
 };
 
+class CudaRecording final : public Recording {
+ public:
+  explicit CudaRecording(cudaGraph_t graph) {
+    const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaGraphDestroy(graph);
+    CUDA_CHECK(status);
+  }
+  ~CudaRecording() override { cudaGraphExecDestroy(graph_); }
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+
+  void replay(Stream& stream) override {
+    CUDA_CHECK(cudaGraphLaunch(graph_, static_cast<cudaStream_t>(stream.native_handle())));
+  }
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
+};
+
 }  // namespace
 
 class CudaStream::Impl {
  public:
-  explicit Impl(int device_index) : device(device_index) {
+  Impl(int device_index, Priority priority) : device(device_index) {
     CUDA_CHECK(cudaSetDevice(device));
-    CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    int least = 0, greatest = 0;
+    CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    CUDA_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                            priority == Priority::high ? greatest : least));
   }
   ~Impl() {
     cudaStreamSynchronize(stream);
@@ -96,10 +119,11 @@ class CudaStream::Impl {
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 };
 
-CudaStream::CudaStream(int device) : impl_(std::make_unique<Impl>(device)) {}
+CudaStream::CudaStream(int device, Priority priority) : impl_(std::make_unique<Impl>(device, priority)) {}
 CudaStream::~CudaStream() = default;
 
 void CudaStream::submit(std::function<void()> task) {
+  LOCKSTEP_CHECK(!recording(), "a host task runs once, and cannot be recorded");
   auto queued = std::make_unique<HostTask>(HostTask{std::move(task), impl_->failure});
   CUDA_CHECK(cudaLaunchHostFunc(impl_->stream, run_host_task, queued.get()));
   static_cast<void>(queued.release());  // run_host_task owns it now
@@ -121,6 +145,23 @@ void CudaStream::wait(const Event& event) {
 void CudaStream::synchronize() {
   CUDA_CHECK(cudaStreamSynchronize(impl_->stream));
   impl_->failure->rethrow();
+}
+
+bool CudaStream::recording() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  CUDA_CHECK(cudaStreamIsCapturing(impl_->stream, &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+// The mode of this thread only: another one may still ask for events (NcclCommunicator's does).
+void CudaStream::begin_recording() {
+  CUDA_CHECK(cudaStreamBeginCapture(impl_->stream, cudaStreamCaptureModeThreadLocal));
+}
+
+std::unique_ptr<Recording> CudaStream::end_recording() {
+  cudaGraph_t graph = nullptr;
+  CUDA_CHECK(cudaStreamEndCapture(impl_->stream, &graph));
+  return std::make_unique<CudaRecording>(graph);
 }
 
 void* CudaStream::native_handle() {

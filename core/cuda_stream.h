@@ -10,8 +10,9 @@ namespace lockstep {
 
 class CudaStream final : public Stream {
  public:
-  explicit CudaStream(int device);  // Error(device) where there is none
-  ~CudaStream() override;           // waits for what is queued; never throws
+  enum class Priority { normal, high };  // high: its kernels go first where both could run
+  explicit CudaStream(int device, Priority priority = Priority::normal);  // Error(device) where there is none
+  ~CudaStream() override;  // waits for what is queued; never throws
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
@@ -21,6 +22,9 @@ class CudaStream final : public Stream {
   // caller never blocks.
   void wait(const Event& event) override;
   void synchronize() override;
+  void begin_recording() override;
+  std::unique_ptr<Recording> end_recording() override;
+  bool recording() const;
   void* native_handle() override;
 
  private:

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/error.h"
 #include "core/thread.h"
 
 namespace lockstep {
@@ -84,6 +85,14 @@ class QueueEvent final : public Event::State {
 };
 
 }  // namespace
+
+void Stream::begin_recording() {
+  fail(ExitCode::internal, "this kind of stream records nothing");
+}
+
+std::unique_ptr<Recording> Stream::end_recording() {
+  fail(ExitCode::internal, "this kind of stream records nothing");
+}
 
 class WorkerStream::Impl {
  public:

@@ -37,6 +37,15 @@ class Event {
   std::shared_ptr<State> state_;
 };
 
+class Stream;
+
+// Work that was enqueued once and runs again as one piece (a CUDA graph): the same ops on the same memory.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void replay(Stream& stream) = 0;
+};
+
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -47,6 +56,11 @@ class Stream {
   // Work submitted later runs after the event. The host blocks only where the stream runs inline.
   virtual void wait(const Event& event) = 0;
   virtual void synchronize() = 0;
+  // What is enqueued between the two is recorded and does not run; so is what other streams do behind a wait
+  // for an event of this one, and this one must wait for their last. No memory may be allocated, no host task
+  // submitted and nothing waited for in between. Only a CudaStream can.
+  virtual void begin_recording();
+  virtual std::unique_ptr<Recording> end_recording();
   virtual void* native_handle() { return nullptr; }
 };
 

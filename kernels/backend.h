@@ -54,17 +54,31 @@ struct BatchNormOptions {
 };
 
 struct SgdOptions {
-  float learning_rate = 0.0f;
   float momentum = 0.0f;
   float weight_decay = 0.0f;
   bool nesterov = false;
+};
+
+// What changes from step to step lies in the backend's memory and is read when the op runs: the host need not
+// know it when it enqueues, and a recorded step can be replayed. Each is f32 [1].
+struct SgdControl {
+  TensorView learning_rate;
+  TensorView skip;            // above 0: the op changes nothing. May be "no tensor".
+  TensorView gradient_scale;  // dw is the gradient times this, a power of two. May be "no tensor": 1.
+};
+
+// Dynamic loss scaling as in torch.amp.GradScaler, with a floor.
+struct LossScaleOptions {
+  float growth = 2.0f;
+  float backoff = 0.5f;
+  float growth_interval = 2000.0f;  // steps
+  float floor = 1.0f;
 };
 
 // Crop and flip are functions of (seed, epoch, sample) alone; see augment_normalize.
 struct AugmentOptions {
   bool train = true;  // false: no crop, no flip
   std::uint64_t seed = 0;
-  std::int64_t epoch = 0;
   std::int64_t padding = 4;
   float mean[3] = {0, 0, 0};  // of pixel / 255
   float inverse_deviation[3] = {1, 1, 1};
@@ -74,7 +88,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
-  virtual Allocator& allocator() = 0;  // memory that its ops can use
+  virtual Allocator& allocator() = 0;       // memory that its ops can use
+  virtual Allocator& host_allocator() = 0;  // host memory with which a copy does not make the host wait
   virtual std::unique_ptr<Stream> make_compute_stream() = 0;
 
   // --- memory -------------------------------------------------------------------------------------
@@ -162,32 +177,42 @@ class Backend {
   // target = (1 - smoothing) * onehot + smoothing / classes. labels i32 [n].
   // loss f32 [1]: mean over n of -sum target * log_softmax.
   // correct i32 [1]: samples whose first largest logit is the label (0 for a NaN row).
-  // dlogits: shape and type of logits, (softmax - target) / n; may be "no tensor" (evaluation).
+  // dlogits: shape and type of logits, (softmax - target) / n, times gradient_scale (f32 [1]) where that is
+  // given; may be "no tensor" (evaluation).
   virtual void softmax_cross_entropy(Stream&, const TensorView& logits, const TensorView& labels,
-                                     float smoothing, const TensorView& loss, const TensorView& correct,
+                                     float smoothing, const TensorView& gradient_scale,
+                                     const TensorView& loss, const TensorView& correct,
                                      const TensorView& dlogits) = 0;
 
   // --- optimiser ----------------------------------------------------------------------------------
-  // One pass over a flat range, torch.optim.SGD with dampening 0: g = dw + weight_decay * w;
+  // One pass over a flat range, torch.optim.SGD with dampening 0: g = dw / gradient_scale + weight_decay * w;
   // v = momentum * v + g; w -= learning_rate * (nesterov ? g + momentum * v : v). w, dw, v: f32.
   // working: the new w in compute type, or "no tensor".
-  virtual void sgd_step(Stream&, const SgdOptions&, const TensorView& w, const TensorView& dw,
-                        const TensorView& v, const TensorView& working) = 0;
+  virtual void sgd_step(Stream&, const SgdOptions&, const SgdControl&, const TensorView& w,
+                        const TensorView& dw, const TensorView& v, const TensorView& working) = 0;
+  // overflow f32 [1], scale f32 [1], good_steps f32 [1] (since the last change). overflow above 0: scale =
+  // max(floor, scale * backoff), good_steps = 0. Else good_steps grows by one and, at growth_interval, is set
+  // to 0 and scale *= growth (unless that overflows).
+  virtual void update_loss_scale(Stream&, const LossScaleOptions&, const TensorView& overflow,
+                                 const TensorView& scale, const TensorView& good_steps) = 0;
 
   // --- input --------------------------------------------------------------------------------------
-  // images u8 [count,3,h,w] (planar, as in the CIFAR-10 files); samples i32 [n] pick the rows; y [n,h,w,3].
+  // images u8 [count,3,h,w] (planar, as in the CIFAR-10 files); samples i32 [n] pick the rows; epoch i32 [1]
+  // (evaluation: may be "no tensor"); y [n,h,w,3].
   // Training: words r0..r3 of Philox(seed, augment).block(epoch, sample) give offsets dy = r0 %
   // (2*padding+1), dx = r1 % (2*padding+1) into the image padded with zeros (pixel value 0 before
   // normalisation, as torchvision.transforms.RandomCrop), and a horizontal flip of the crop where r2 is odd.
   // Then (pixel/255 - mean) * inverse_deviation.
   virtual void augment_normalize(Stream&, const AugmentOptions&, const TensorView& images,
-                                 const TensorView& samples, const TensorView& y) = 0;
+                                 const TensorView& samples, const TensorView& epoch, const TensorView& y) = 0;
 
   // --- utilities ----------------------------------------------------------------------------------
   // f32 <-> bf16, rounded to nearest even; NaN stays NaN.
   virtual void cast(Stream&, const TensorView& x, const TensorView& y) = 0;
-  // flag i32 [1] becomes 1 if x (f32 or bf16) holds a NaN or an infinity; is left alone otherwise.
+  // flag f32 [1] becomes 1 if x (f32 or bf16) holds a NaN or an infinity; is left alone otherwise.
   virtual void non_finite_check(Stream&, const TensorView& x, const TensorView& flag) = 0;
+  // y = x where flag (f32 [1]) is above 0; else y is left alone. x, y: f32, of one shape, apart.
+  virtual void copy_if(Stream&, const TensorView& flag, const TensorView& x, const TensorView& y) = 0;
 };
 
 // The backend of a device. Error(device) where this build or this machine does not have it, saying why.

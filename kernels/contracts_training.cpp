@@ -55,12 +55,14 @@ void linear_backward_weight(const TensorView& x, const TensorView& dy, const Ten
 }
 
 void softmax_cross_entropy(const TensorView& logits, const TensorView& labels, float smoothing,
-                           const TensorView& loss, const TensorView& correct, const TensorView& dlogits) {
+                           const TensorView& gradient_scale, const TensorView& loss,
+                           const TensorView& correct, const TensorView& dlogits) {
   const Op op("softmax_cross_entropy");
   op.require(smoothing >= 0.0f && smoothing <= 1.0f, "smoothing {} is not in [0, 1]", smoothing);
   op.compute_type({"logits", logits});
   op.rank({"logits", logits}, 2);
   op.is({"labels", labels}, DType::i32, {logits.shape[0]});
+  if (gradient_scale) op.is({"gradient_scale", gradient_scale}, DType::f32, {1});
   op.is({"loss", loss}, DType::f32, {1});
   op.is({"correct", correct}, DType::i32, {1});
   op.optional_like({"dlogits", dlogits}, logits);
@@ -68,8 +70,12 @@ void softmax_cross_entropy(const TensorView& logits, const TensorView& labels, f
   op.apart({"loss", loss}, {{"logits", logits}, {"correct", correct}, {"dlogits", dlogits}});
 }
 
-void sgd_step(const TensorView& w, const TensorView& dw, const TensorView& v, const TensorView& working) {
+void sgd_step(const SgdControl& control, const TensorView& w, const TensorView& dw, const TensorView& v,
+              const TensorView& working) {
   const Op op("sgd_step");
+  op.is({"learning_rate", control.learning_rate}, DType::f32, {1});
+  if (control.skip) op.is({"skip", control.skip}, DType::f32, {1});
+  if (control.gradient_scale) op.is({"gradient_scale", control.gradient_scale}, DType::f32, {1});
   op.present({"w", w});
   op.is({"w", w}, DType::f32, w.shape);
   op.is({"dw", dw}, DType::f32, w.shape);
@@ -83,17 +89,26 @@ void sgd_step(const TensorView& w, const TensorView& dw, const TensorView& v, co
   op.apart({"working", working}, {{"dw", dw}});
 }
 
+void update_loss_scale(const TensorView& overflow, const TensorView& scale, const TensorView& good_steps) {
+  const Op op("update_loss_scale");
+  op.is({"overflow", overflow}, DType::f32, {1});
+  op.is({"scale", scale}, DType::f32, {1});
+  op.is({"good_steps", good_steps}, DType::f32, {1});
+  op.apart({"scale", scale}, {{"overflow", overflow}, {"good_steps", good_steps}});
+  op.apart({"good_steps", good_steps}, {{"overflow", overflow}});
+}
+
 void augment_normalize(const AugmentOptions& options, const TensorView& images, const TensorView& samples,
-                       const TensorView& y) {
+                       const TensorView& epoch, const TensorView& y) {
   const Op op("augment_normalize");
   op.require(options.padding >= 0 && options.padding < (1 << 20), "padding {}", options.padding);
-  op.require(options.epoch >= 0, "epoch {}", options.epoch);
   op.present({"images", images});
   op.rank({"images", images}, 4);
   op.is({"images", images}, DType::u8, {images.shape[0], 3, images.shape[2], images.shape[3]});
   op.present({"samples", samples});
   op.rank({"samples", samples}, 1);
   op.is({"samples", samples}, DType::i32, samples.shape);
+  if (options.train) op.is({"epoch", epoch}, DType::i32, {1});
   op.compute_type({"y", y});
   op.is({"y", y}, y.dtype, {samples.shape[0], images.shape[2], images.shape[3], 3});
   op.apart({"y", y}, {{"images", images}, {"samples", samples}});
@@ -111,8 +126,17 @@ void cast(const TensorView& x, const TensorView& y) {
 void non_finite_check(const TensorView& x, const TensorView& flag) {
   const Op op("non_finite_check");
   op.compute_type({"x", x});
-  op.is({"flag", flag}, DType::i32, {1});
+  op.is({"flag", flag}, DType::f32, {1});
   op.apart({"flag", flag}, {{"x", x}});
+}
+
+void copy_if(const TensorView& flag, const TensorView& x, const TensorView& y) {
+  const Op op("copy_if");
+  op.is({"flag", flag}, DType::f32, {1});
+  op.present({"x", x});
+  op.is({"x", x}, DType::f32, x.shape);
+  op.is({"y", y}, DType::f32, x.shape);
+  op.apart({"y", y}, {{"x", x}, {"flag", flag}});
 }
 
 }  // namespace lockstep::contract

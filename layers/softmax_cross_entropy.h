@@ -12,12 +12,13 @@ class SoftmaxCrossEntropy {
  public:
   SoftmaxCrossEntropy(std::string name, float smoothing) : name_(std::move(name)), smoothing_(smoothing) {}
 
-  static constexpr std::int64_t kMemory = 2 * Arena::kAlignment;  // bytes that layout() takes
+  // Where the results go: loss f32 [1], the mean over the batch; correct i32 [1].
+  void layout(const TensorView& loss, const TensorView& correct);
   void layout(Arena& arena);
-  // labels: i32 [n]. Writes loss() and correct(), and the gradient of the mean loss into dlogits, which may
-  // be "no tensor" (evaluation).
+  // labels: i32 [n]. Writes loss() and correct(), and the gradient of the mean loss, times gradient_scale
+  // (f32 [1], or "no tensor"), into dlogits, which may be "no tensor" (evaluation).
   void forward(const ForwardPass& pass, const TensorView& logits, const TensorView& labels,
-               const TensorView& dlogits) const;
+               const TensorView& gradient_scale, const TensorView& dlogits) const;
 
   const TensorView& loss() const { return loss_; }        // f32 [1]: mean over the batch
   const TensorView& correct() const { return correct_; }  // i32 [1]

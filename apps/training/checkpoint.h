@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "apps/training/canonical.h"
+#include "apps/training/loss_scale.h"
 
 namespace lockstep {
 
@@ -25,6 +26,7 @@ struct TrainState {
   std::int64_t loss_samples = 0;
   std::int64_t skipped_steps = 0;  // over the whole run
   std::int64_t skipped_in_a_row = 0;
+  LossScale loss_scale;  // fp16
 };
 
 // What must fit together when a run goes on from a checkpoint.

@@ -22,6 +22,8 @@ Json to_json(const CheckpointHeader& header) {
               {"loss_samples", s.loss_samples},
               {"skipped_steps", s.skipped_steps},
               {"skipped_in_a_row", s.skipped_in_a_row},
+              {"loss_scale", s.loss_scale.scale},
+              {"loss_scale_good_steps", s.loss_scale.good_steps},
               {"config", header.config}};
 }
 
@@ -43,6 +45,8 @@ CheckpointHeader header_from_json(const Json& json) {
   json.at("loss_samples").get_to(s.loss_samples);
   json.at("skipped_steps").get_to(s.skipped_steps);
   json.at("skipped_in_a_row").get_to(s.skipped_in_a_row);
+  json.at("loss_scale").get_to(s.loss_scale.scale);
+  json.at("loss_scale_good_steps").get_to(s.loss_scale.good_steps);
   json.at("config").get_to(header.config);
   return header;
 }

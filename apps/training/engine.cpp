@@ -105,9 +105,7 @@ void Engine::build_model() {
   all_or_none(communicator_, [&] {
     const std::int64_t batch = std::min(options_.batch_size, std::max(samples_, datasets_.test.size()));
     const DType compute = compute_type(options_);
-    // One process sends nothing, so its gradients lie where the ops want them.
-    Allocator& gradients = communicator_.size() == 1 ? backend_->allocator() : communicator_.allocator();
-    store_.allocate(backend_->allocator(), gradients, compute);
+    store_.allocate(backend_->allocator(), communicator_.allocator(), compute);
     Arena measuring;
     model_->layout(measuring, batch, compute);
     activations_ = Arena(backend_->allocator(), measuring.peak());
@@ -121,6 +119,8 @@ void Engine::build_model() {
     settings.label_smoothing = options_.label_smoothing;
     settings.seed = static_cast<std::uint64_t>(options_.seed);
     settings.overlap = options_.overlap;
+    settings.loss_scaling = options_.dtype == "fp16";
+    settings.lag = options_.device == "cuda" ? 1 : 0;
     settings.bucket_caps_bytes = bucket_caps(options_, communicator_.size());
     step_ = std::make_unique<TrainStep>(context_, communicator_, *model_, store_, *train_data_, settings);
     canonical_ = std::make_unique<CanonicalModel>(*model_, store_);

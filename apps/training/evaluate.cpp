@@ -14,7 +14,7 @@ Evaluation evaluate(Engine& engine, const StopSignals& signals) {
   const std::vector<std::int64_t> indices =
       evaluation_indices(data.host().size(), communicator.size(), communicator.rank());
   SoftmaxCrossEntropy loss("evaluation loss", 0.0f);
-  Arena memory(context.backend.allocator(), SoftmaxCrossEntropy::kMemory);
+  Arena memory(context.backend.allocator(), 2 * Arena::kAlignment);
   loss.layout(memory);
 
   double sums[3 + kSignalFlags] = {};  // loss, correct, samples, signals
@@ -22,10 +22,10 @@ Evaluation evaluate(Engine& engine, const StopSignals& signals) {
   for (std::int64_t step = 0; engine.options().batch_size * step < count && signals.arrived() == 0; ++step) {
     const auto samples = engine.batch(indices, step);
     const auto n = static_cast<std::int64_t>(samples.size());
-    data.select(context, samples);
-    data.augment(context, false, 0, 0, engine.model().input(n));
+    data.select(context, samples, 0);
+    data.augment(context, false, 0, engine.model().input(n));
     const TensorView logits = engine.model().forward(context, n, Mode::evaluation);
-    loss.forward({context, Mode::evaluation}, logits, data.labels(), {});
+    loss.forward({context, Mode::evaluation}, logits, data.labels(), {}, {});
     float batch_loss = 0;
     std::int32_t batch_correct = 0;
     context.backend.copy_to_host(context.stream, &batch_loss, loss.loss().data, sizeof batch_loss);

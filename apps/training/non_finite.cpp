@@ -8,13 +8,13 @@ namespace {
 class Checker {
  public:
   explicit Checker(Context& context)
-      : context_(context), flag_(context.backend.allocator(), size_of(DType::i32)) {}
+      : context_(context), flag_(context.backend.allocator(), size_of(DType::f32)) {}
 
   bool finite(const TensorView& tensor) {
-    const TensorView flag{flag_.data(), DType::i32, Layout::flat, Shape{1}};
+    const TensorView flag{flag_.data(), DType::f32, Layout::flat, Shape{1}};
     context_.backend.fill_zero(context_.stream, flag.data, flag.bytes());
     context_.backend.non_finite_check(context_.stream, tensor, flag);
-    std::int32_t found = 0;
+    float found = 0;
     context_.backend.copy_to_host(context_.stream, &found, flag.data, sizeof found);
     context_.stream.synchronize();
     return found == 0;
@@ -28,11 +28,15 @@ class Checker {
 }  // namespace
 
 std::string first_non_finite(Context& context, const ResNet& model, const ParameterStore& store,
-                             const TensorView& logits) {
+                             const Buffer& moved) {
   Checker check(context);
   std::map<std::string, TensorView> statistics;
   for (std::size_t b = 0; b < store.buffers().size(); ++b) {
-    statistics[store.buffers()[b].name] = store.buffer(static_cast<int>(b));
+    TensorView view = store.buffer(static_cast<int>(b));
+    const auto offset =
+        static_cast<const char*>(view.data) - static_cast<const char*>(store.all_buffers().data);
+    view.data = static_cast<char*>(moved.data()) + offset;
+    statistics[store.buffers()[b].name] = view;
   }
   for (const std::string& name : model.registration_order()) {
     if (!check.finite(store.weight(store.find(name)))) return name;
@@ -45,7 +49,15 @@ std::string first_non_finite(Context& context, const ResNet& model, const Parame
       return "the activations that go into " + layer;
     }
   }
-  return check.finite(logits) ? "" : "the logits";
+  return "the logits";
+}
+
+std::string first_non_finite_gradient(Context& context, const ResNet& model, const ParameterStore& store) {
+  Checker check(context);
+  for (const std::string& name : model.registration_order()) {
+    if (!check.finite(store.gradient(store.find(name)))) return name;
+  }
+  return "";
 }
 
 }  // namespace lockstep

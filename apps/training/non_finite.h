@@ -10,9 +10,12 @@
 namespace lockstep {
 
 // The first tensor that is not finite, in torchvision's order, which is the order of the forward pass:
-// weights, and what goes into each batch norm, seen through the running statistics that it moved. Then the
-// logits. "" if all are.
+// weights, and what goes into each batch norm, seen through the running statistics that it moved, which lie
+// in `statistics` as they do in the store. "the logits" if all are.
 std::string first_non_finite(Context& context, const ResNet& model, const ParameterStore& store,
-                             const TensorView& logits);
+                             const Buffer& statistics);
+
+// The first parameter, in the same order, whose gradient is not finite; "" if all are.
+std::string first_non_finite_gradient(Context& context, const ResNet& model, const ParameterStore& store);
 
 }  // namespace lockstep

@@ -16,17 +16,17 @@ Optimizer::Optimizer(const ParameterStore& store, const Settings& settings)
   }
 }
 
-void Optimizer::update(Context& context, int first, int last, double learning_rate) {
+void Optimizer::update(Context& context, const SgdControl& control, int first, int last) {
   for (int begin = first; begin <= last;) {
     const int end = std::min(last, run_end_[static_cast<std::size_t>(begin)]);
     SgdOptions sgd;
-    sgd.learning_rate = static_cast<float>(learning_rate);
     sgd.momentum = static_cast<float>(settings_.momentum);
     sgd.nesterov = settings_.nesterov;
     const bool decays = !settings_.no_bias_decay || store_.parameter(begin).decay;
     sgd.weight_decay = decays ? static_cast<float>(settings_.weight_decay) : 0.0f;
-    context.backend.sgd_step(context.stream, sgd, store_.weights(begin, end), store_.gradients(begin, end),
-                             store_.momenta(begin, end), store_.workings(begin, end));
+    context.backend.sgd_step(context.stream, sgd, control, store_.weights(begin, end),
+                             store_.gradients(begin, end), store_.momenta(begin, end),
+                             store_.workings(begin, end));
     begin = end + 1;
   }
 }

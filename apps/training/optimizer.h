@@ -22,7 +22,7 @@ class Optimizer {
 
   // Updates parameters first..last (inclusive) from their gradients. Neighbours with equal weight decay are
   // one range, padding included: its gradients are zero, so it stays zero.
-  void update(Context& context, int first, int last, double learning_rate);
+  void update(Context& context, const SgdControl& control, int first, int last);
 
  private:
   const ParameterStore& store_;

@@ -1,7 +1,7 @@
 #include "apps/training/train_step.h"
 
-#include <chrono>
 #include <cmath>
+#include <cstring>
 
 #include "apps/training/non_finite.h"
 #include "apps/training/signals.h"
@@ -27,7 +27,21 @@ std::vector<std::string> names(const ParameterStore& store) {
   return all;
 }
 
-constexpr std::int64_t kOutcomeFloats = 2 + kSignalFlags;
+// The floats of the board. The first four are summed over the ranks; those before kLossScale come from the
+// host.
+enum : int {
+  kLoss,
+  kSkip,  // above 0: the step changes nothing
+  kSignals,
+  kReduced = kSignals + static_cast<int>(kSignalFlags),
+  kOwnLoss = kReduced,  // kLoss and kSkip before the ranks' sums
+  kOwnSkip,
+  kLearningRate,
+  kLossScale,
+  kGoodSteps,
+  kFloats,
+};
+constexpr std::int64_t kBoardBytes = kFloats * static_cast<std::int64_t>(sizeof(float));
 
 }  // namespace
 
@@ -40,26 +54,79 @@ TrainStep::TrainStep(Context& context, Communicator& communicator, ResNet& model
       data_(data),
       settings_(settings),
       optimizer_(store, settings.optimizer),
-      outcome_memory_(communicator.allocator(), kOutcomeFloats * size_of(DType::f32)),
+      board_memory_(communicator.allocator(), kBoardBytes),
       reducer_(communicator, context.stream, plan(store, settings.bucket_caps_bytes), names(store),
                store.all_gradients().as<float>(), {settings.overlap, context.tracer}),
       loss_("loss", static_cast<float>(settings.label_smoothing)),
-      loss_memory_(context.backend.allocator(), SoftmaxCrossEntropy::kMemory),
-      saved_statistics_(context.backend.allocator(), store.all_buffers().bytes()) {
-  loss_.layout(loss_memory_);
+      correct_(context.backend.allocator(), size_of(DType::i32)),
+      saved_statistics_(context.backend.allocator(), store.all_buffers().bytes()),
+      failed_statistics_(context.backend.allocator(), store.all_buffers().bytes()) {
+  loss_.layout(board(kLoss), {correct_.data(), DType::i32, Layout::flat, Shape{1}});
+  control_ = {board(kLearningRate), board(kSkip), settings.loss_scaling ? board(kLossScale) : TensorView{}};
+  for (Slot& slot : slots_) slot.memory = Buffer(context.backend.host_allocator(), 2 * kBoardBytes);
+  set_loss_scale({});
+}
+
+TensorView TrainStep::board(int position) const {
+  return {static_cast<float*>(board_memory_.data()) + position, DType::f32, Layout::flat, Shape{1}};
+}
+
+void TrainStep::set_loss_scale(const LossScale& state) {
+  const float values[] = {state.scale, state.good_steps};
+  context_.backend.copy_to_device(context_.stream, board(kLossScale).data, values, sizeof values);
+  context_.stream.synchronize();
 }
 
 TrainStep::Result TrainStep::run(const Request& request) {
-  const auto begin = Clock::now();
-  Result result;
-  outcome_known_ = false;
-  outcome_reduced_ = {};
+  enqueue(request);
+  return collect();
+}
+
+void TrainStep::enqueue(const Request& request) {
+  LOCKSTEP_CHECK(pending() <= lag(), "{} steps are pending", pending());
+  Pending step;
+  step.begin = Clock::now();
+  step.slot = next_slot_;
+  step.communicate = request.communicate;
+  step.result.learning_rate = request.learning_rate;
+  step.result.samples = static_cast<std::int64_t>(request.samples.size());
+  next_slot_ = (next_slot_ + 1) % slots_.size();
+  Slot& slot = slots_[step.slot];
+
+  auto* to_board = static_cast<float*>(slot.memory.data());
+  std::memset(to_board, 0, kBoardBytes);
+  set_signal_flags(request.signal, to_board + kSignals);
+  to_board[kLearningRate] = static_cast<float>(request.learning_rate);
+  context_.backend.copy_to_device(context_.stream, board_memory_.data(), to_board,
+                                  kLossScale * static_cast<std::int64_t>(sizeof(float)));
+  data_.select(context_, request.samples, request.epoch);
+  run_or_replay(request, step.result);
+  context_.backend.copy_to_host(context_.stream, to_board + kFloats, board_memory_.data(), kBoardBytes);
+  slot.done = context_.stream.record();
+  pending_.push_back(std::move(step));
+}
+
+// Whatever differs from step to step lies in memory, so that one recording serves all steps of a batch size.
+void TrainStep::run_or_replay(const Request& request, Result& result) {
+  if (!settings_.record || !request.communicate) return take(request, result);
+  Recorded& recorded = recorded_[result.samples];
+  if (!recorded.warm) {
+    recorded.warm = true;
+    return take(request, result);
+  }
+  if (!recorded.recording) {
+    context_.stream.begin_recording();
+    take(request, result);
+    recorded.recording = context_.stream.end_recording();
+  }
+  recorded.recording->replay(context_.stream);
+  if (communicator_.size() > 1) communicator_.watch("a step's collectives", context_.stream.record());
+}
+
+void TrainStep::take(const Request& request, Result& result) {
   updated_buckets_ = 0;
   forward(request, result);
   backward(request, result);
-  context_.stream.synchronize();
-  result.ms_step = milliseconds_since(begin);
-  return result;
 }
 
 void TrainStep::forward(const Request& request, Result& result) {
@@ -68,24 +135,16 @@ void TrainStep::forward(const Request& request, Result& result) {
   const TensorView statistics = store_.all_buffers();
   context_.backend.copy_on_device(context_.stream, saved_statistics_.data(), statistics.data,
                                   statistics.bytes());
-  const auto n = static_cast<std::int64_t>(request.samples.size());
-  data_.select(context_, request.samples);
-  data_.augment(context_, true, settings_.seed, request.epoch, model_.input(n));
-  logits_ = model_.forward(context_, n, Mode::training);
-  loss_.forward({context_, Mode::training}, logits_, data_.labels(), model_.logits_gradient(n));
-
-  float loss = 0;
-  context_.backend.copy_to_host(context_.stream, &loss, loss_.loss().data, sizeof loss);
-  context_.stream.synchronize();
-  result.own_loss_finite = std::isfinite(loss);
-  auto* outcome = static_cast<float*>(outcome_memory_.data());
-  outcome[0] = loss;
-  outcome[1] = result.own_loss_finite ? 0.0f : 1.0f;
-  set_signal_flags(request.signal, outcome + 2);
+  data_.augment(context_, true, settings_.seed, model_.input(result.samples));
+  const TensorView logits = model_.forward(context_, result.samples, Mode::training);
+  loss_.forward({context_, Mode::training}, logits, data_.labels(), control_.gradient_scale,
+                model_.logits_gradient(result.samples));
+  context_.backend.non_finite_check(context_.stream, board(kLoss), board(kSkip));
+  context_.backend.copy_on_device(context_.stream, board(kOwnLoss).data, board(kLoss).data,
+                                  2 * static_cast<std::int64_t>(sizeof(float)));
   if (request.communicate) {
     communicator_.stream().wait(context_.stream.record());
-    communicator_.all_reduce(outcome, kOutcomeFloats, ReduceOp::sum, "outcome of the step");
-    outcome_reduced_ = communicator_.stream().record();
+    communicator_.all_reduce(board(kLoss).as<float>(), kReduced, ReduceOp::sum, "outcome of the step");
   }
   result.ms_forward = milliseconds_since(begin);
 }
@@ -95,60 +154,86 @@ void TrainStep::backward(const Request& request, Result& result) {
   {
     const Span span(context_.tracer, "backward", "step");
     reducer_.begin(request.communicate);
-    model_.backward(context_, static_cast<std::int64_t>(request.samples.size()), Mode::training,
-                    GradMode::overwrite,
+    model_.backward(context_, result.samples, Mode::training, GradMode::overwrite,
                     [&](int first, int last) { on_gradients_ready(first, last, request, result); });
   }
   result.ms_backward = milliseconds_since(begin) - result.ms_optimizer;
 
   // Launched buckets are updated as they arrive. What finish() launches (no overlap) or what did not travel
-  // follows.
-  while (updated_buckets_ < static_cast<int>(reducer_.launch_order().size())) {
+  // follows. The outcome travels before the first bucket, so it is there when that one is.
+  while (!settings_.loss_scaling && updated_buckets_ < static_cast<int>(reducer_.launch_order().size())) {
     context_.stream.wait(reducer_.reduced(updated_buckets_));
-    update(updated_buckets_, request, result);
+    update(updated_buckets_, result);
   }
   reducer_.finish();
-  while (updated_buckets_ < static_cast<int>(reducer_.buckets().size()))
-    update(updated_buckets_, request, result);
-  if (result.skipped) undo_statistics(result);
+  if (settings_.loss_scaling) check_gradients();
+  while (updated_buckets_ < static_cast<int>(reducer_.buckets().size())) update(updated_buckets_, result);
+  if (settings_.loss_scaling) {
+    context_.backend.update_loss_scale(context_.stream, kScaling, board(kSkip), board(kLossScale),
+                                       board(kGoodSteps));
+  }
+  undo_statistics();
 }
 
 void TrainStep::on_gradients_ready(int first, int last, const Request& request, Result& result) {
   reducer_.on_gradients_ready(first, last);
-  if (communicator_.size() > 1 || !request.communicate) return;
+  if (communicator_.size() > 1 || !request.communicate || settings_.loss_scaling) return;
   while (updated_buckets_ < static_cast<int>(reducer_.launch_order().size())) {
-    update(updated_buckets_, request, result);
+    update(updated_buckets_, result);
   }
 }
 
 // Buckets are launched, and so updated, in index order: the number of updates is the next bucket.
-void TrainStep::update(int bucket, const Request& request, Result& result) {
-  if (!outcome_known_) read_outcome(request, result);
+void TrainStep::update(int bucket, Result& result) {
   ++updated_buckets_;
-  if (result.skipped) return;
   const auto begin = Clock::now();
   const Span span(context_.tracer, "update", "step");
   const Bucket& slice = reducer_.buckets()[static_cast<std::size_t>(bucket)];
-  optimizer_.update(context_, slice.first, slice.last, request.learning_rate);
+  optimizer_.update(context_, control_, slice.first, slice.last);
   result.ms_optimizer += milliseconds_since(begin);
 }
 
-void TrainStep::read_outcome(const Request& request, Result& result) {
-  outcome_reduced_.synchronize();
-  const auto* outcome = static_cast<const float*>(outcome_memory_.data());
-  result.loss = static_cast<double>(outcome[0]) / (request.communicate ? communicator_.size() : 1);
-  result.skipped = outcome[1] > 0;
-  result.signal = signal_of_flags(outcome + 2);
-  outcome_known_ = true;
+// The averages are the same bits on every rank, so all ranks find the same.
+void TrainStep::check_gradients() {
+  context_.backend.non_finite_check(context_.stream, store_.all_gradients(), board(kSkip));
 }
 
-// The forward pass of a skipped step has already moved the running statistics: they go back. Before that they
-// tell which activation was the first that is not finite.
-void TrainStep::undo_statistics(Result& result) {
-  if (!result.own_loss_finite) result.non_finite = first_non_finite(context_, model_, store_, logits_);
+// The forward pass of a skipped step has already moved the running statistics: they go back. What it had made
+// of them tells which activation was the first that is not finite.
+void TrainStep::undo_statistics() {
   const TensorView statistics = store_.all_buffers();
-  context_.backend.copy_on_device(context_.stream, statistics.data, saved_statistics_.data(),
-                                  statistics.bytes());
+  TensorView saved = statistics, failed = statistics;
+  saved.data = saved_statistics_.data();
+  failed.data = failed_statistics_.data();
+  context_.backend.copy_if(context_.stream, board(kSkip), statistics, failed);
+  context_.backend.copy_if(context_.stream, board(kSkip), saved, statistics);
+}
+
+TrainStep::Result TrainStep::collect() {
+  LOCKSTEP_CHECK(!pending_.empty(), "no step is pending");
+  const Pending step = std::move(pending_.front());
+  pending_.pop_front();
+  slots_[step.slot].done.synchronize();
+  Result result = step.result;
+  read(step, result);
+  result.ms_step = milliseconds_since(std::max(step.begin, collected_));
+  collected_ = Clock::now();
+  return result;
+}
+
+void TrainStep::read(const Pending& step, Result& result) {
+  const float* board = static_cast<const float*>(slots_[step.slot].memory.data()) + kFloats;
+  result.loss = static_cast<double>(board[kLoss]) / (step.communicate ? communicator_.size() : 1);
+  result.skipped = board[kSkip] > 0;
+  result.own_loss_finite = !(board[kOwnSkip] > 0);
+  result.overflow = result.skipped && std::isfinite(board[kLoss]);
+  result.signal = signal_of_flags(board + kSignals);
+  result.loss_scale = {board[kLossScale], board[kGoodSteps]};
+  if (!result.own_loss_finite) {
+    result.non_finite = first_non_finite(context_, model_, store_, failed_statistics_);
+  } else if (result.overflow && result.loss_scale.scale <= kScaling.floor) {
+    result.non_finite = first_non_finite_gradient(context_, model_, store_);
+  }
 }
 
 }  // namespace lockstep

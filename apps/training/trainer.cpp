@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "apps/training/agree.h"
@@ -38,39 +39,66 @@ ExitCode Trainer::train() {
   return ExitCode::ok;
 }
 
+// Steps are enqueued ahead of the results that are read, by as many as the device may have under way. A
+// checkpoint and the end of an epoch want all results.
 ExitCode Trainer::train_epoch() {
   const std::vector<std::int64_t> indices =
       engine_.epoch_indices(state_.epoch, engine_.communicator().rank());
+  TrainStep& step = engine_.step();
+  std::int64_t enqueued = state_.step_in_epoch;
   while (state_.step_in_epoch < engine_.steps_per_epoch()) {
-    TrainStep::Request request;
-    request.samples = engine_.batch(indices, state_.step_in_epoch);
-    request.epoch = state_.epoch;
-    request.learning_rate = schedule_.learning_rate(state_.epoch, state_.step_in_epoch);
-    request.signal = signals_.arrived();
-    const TrainStep::Result result = engine_.step().run(request);
-    finish_step(result, request.learning_rate, static_cast<std::int64_t>(request.samples.size()));
+    if (step.pending() <= step.lag() && enqueued < last_step_before_save()) {
+      enqueue_step(indices, enqueued++);
+      continue;
+    }
+    const TrainStep::Result result = step.collect();
+    finish_step(result);
+    if (result.signal != 0) {
+      while (step.pending() > 0) finish_step(step.collect());
+      return stop(result.signal);
+    }
     if (options_.checkpoint_interval != Options::kUnset && state_.step % options_.checkpoint_interval == 0)
       save();
-    if (result.signal != 0) return stop(result.signal);
   }
   return ExitCode::ok;
 }
 
-// samples: of this step on each rank.
-void Trainer::finish_step(const TrainStep::Result& result, double lr, std::int64_t samples) {
-  const std::int64_t images = samples * engine_.communicator().size();
+void Trainer::enqueue_step(const std::vector<std::int64_t>& indices, std::int64_t step_in_epoch) {
+  TrainStep::Request request;
+  request.samples = engine_.batch(indices, step_in_epoch);
+  request.epoch = state_.epoch;
+  request.learning_rate = schedule_.learning_rate(state_.epoch, step_in_epoch);
+  request.signal = signals_.arrived();
+  engine_.step().enqueue(request);
+}
+
+// In this epoch.
+std::int64_t Trainer::last_step_before_save() const {
+  const std::int64_t interval = options_.checkpoint_interval;
+  if (interval == Options::kUnset) return engine_.steps_per_epoch();
+  return std::min(engine_.steps_per_epoch(), state_.step_in_epoch + interval - state_.step % interval);
+}
+
+void Trainer::finish_step(const TrainStep::Result& result) {
+  const double lr = result.learning_rate;
+  const std::int64_t images = result.samples * engine_.communicator().size();
   const double seconds = result.ms_step / 1000;
   if (metrics_) {
     metrics_->write(
         StepRecord{state_.epoch, state_.step, result.loss, lr, static_cast<double>(images) / seconds});
   }
-  if (result.skipped) {
+  if (result.overflow) {
+    count_overflow(result);
+  } else if (result.skipped) {
     count_skipped(result);
   } else {
     state_.skipped_in_a_row = 0;
-    state_.loss_sum += result.loss * static_cast<double>(samples);
-    state_.loss_samples += samples;
   }
+  if (!result.skipped || result.overflow) {
+    state_.loss_sum += result.loss * static_cast<double>(result.samples);
+    state_.loss_samples += result.samples;
+  }
+  state_.loss_scale = result.loss_scale;
   const std::int64_t steps = engine_.steps_per_epoch();
   const std::int64_t left = (options_.epochs - state_.epoch) * steps - state_.step_in_epoch - 1;
   progress_.step(
@@ -88,10 +116,7 @@ void Trainer::finish_step(const TrainStep::Result& result, double lr, std::int64
 void Trainer::count_skipped(const TrainStep::Result& result) {
   ++state_.skipped_steps;
   ++state_.skipped_in_a_row;
-  const std::string mine = result.own_loss_finite      ? ""
-                           : result.non_finite.empty() ? "the loss itself"
-                                                       : result.non_finite;
-  const std::vector<std::string> all = all_gather_text(engine_.communicator(), mine);
+  const std::vector<std::string> all = all_gather_text(engine_.communicator(), result.non_finite);
   std::size_t rank = 0;
   while (rank + 1 < all.size() && all[rank].empty()) ++rank;
   if (is_root()) {
@@ -106,6 +131,23 @@ void Trainer::count_skipped(const TrainStep::Result& result) {
                   "that is not finite: {}. Lower --lr, lengthen --warmup-epochs, or resume from an earlier "
                   "checkpoint",
                   state_.skipped_in_a_row, state_.step, rank, all[rank]));
+}
+
+// With loss scaling (fp16) a gradient that overflows is no error: the step is skipped and the scale halved.
+// At the smallest scale nothing is left to halve. Every rank finds the same.
+void Trainer::count_overflow(const TrainStep::Result& result) {
+  ++state_.skipped_steps;
+  if (is_root()) {
+    logger_->info("step {}: a gradient overflowed fp16; every rank skips the step, the loss scale is now {}",
+                  state_.step, result.loss_scale.scale);
+  }
+  if (result.non_finite.empty()) return;
+  throw AgreedError(
+      ExitCode::non_finite,
+      fmt::format(
+          "step {}: gradients overflow fp16 even at the smallest loss scale, {}. The first parameter "
+          "whose gradient is not finite: {}. Lower --lr, lengthen --warmup-epochs, or use --dtype bf16",
+          state_.step, result.loss_scale.scale, result.non_finite));
 }
 
 // Returns a signal that arrived at some rank in the meantime: then the epoch is not finished, all its steps

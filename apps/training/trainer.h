@@ -36,8 +36,11 @@ class Trainer {
   int signal_at_start();
   RunShape run_shape() const;
   ExitCode train_epoch();
-  void finish_step(const TrainStep::Result& result, double lr, std::int64_t samples);
+  void enqueue_step(const std::vector<std::int64_t>& indices, std::int64_t step_in_epoch);
+  std::int64_t last_step_before_save() const;
+  void finish_step(const TrainStep::Result& result);
   void count_skipped(const TrainStep::Result& result);
+  void count_overflow(const TrainStep::Result& result);
   int finish_epoch();
   ExitCode stop(int signal);
   ExitCode evaluate_only();

@@ -114,6 +114,7 @@ void Trainer::resume() {
       state_ = file->state_for(run_shape());
     }
     file->load(engine_.context(), engine_.canonical());
+    engine_.step().set_loss_scale(state_.loss_scale);
     engine_.store().refresh_workings(engine_.context());
   });
   resumed_ = path;

@@ -10,11 +10,11 @@ struct Crop {
   bool flip;
 };
 
-Crop crop_of(const AugmentOptions& options, std::int64_t sample) {
+Crop crop_of(const AugmentOptions& options, const TensorView& epoch, std::int64_t sample) {
   if (!options.train) return {0, 0, false};
   const Philox random(options.seed, RandomStream::augment);
-  const auto words =
-      random.block(static_cast<std::uint64_t>(options.epoch), static_cast<std::uint64_t>(sample));
+  const auto words = random.block(static_cast<std::uint64_t>(epoch.as<std::int32_t>()[0]),
+                                  static_cast<std::uint64_t>(sample));
   const std::int64_t offsets = 2 * options.padding + 1;
   return {words[0] % offsets - options.padding, words[1] % offsets - options.padding, (words[2] & 1u) != 0};
 }
@@ -53,7 +53,7 @@ void augment_one(const Table<T>& table, const Crop& crop, std::int64_t height, s
 }  // namespace
 
 void augment_normalize(Machine& machine, const AugmentOptions& options, const TensorView& images,
-                       const TensorView& samples, const TensorView& y) {
+                       const TensorView& samples, const TensorView& epoch, const TensorView& y) {
   const std::int64_t count = images.shape[0], height = images.shape[2], width = images.shape[3];
   const std::int32_t* picked = samples.as<std::int32_t>();
   for (std::int64_t n = 0; n < samples.numel(); ++n) {
@@ -65,7 +65,7 @@ void augment_normalize(Machine& machine, const AugmentOptions& options, const Te
     const Table<T> table(options);
     machine.threads.split(samples.numel(), 1, y.bytes(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n) {
-        augment_one(table, crop_of(options, picked[n]), height, width,
+        augment_one(table, crop_of(options, epoch, picked[n]), height, width,
                     images.as<std::uint8_t>() + picked[n] * 3 * height * width,
                     y.as<T>() + n * height * width * 3);
       }

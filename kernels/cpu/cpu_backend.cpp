@@ -180,24 +180,33 @@ void CpuBackend::linear_backward_weight(Stream& stream, const TensorView& x, con
 }
 
 void CpuBackend::softmax_cross_entropy(Stream& stream, const TensorView& logits, const TensorView& labels,
-                                       float smoothing, const TensorView& loss, const TensorView& correct,
+                                       float smoothing, const TensorView& gradient_scale,
+                                       const TensorView& loss, const TensorView& correct,
                                        const TensorView& dlogits) {
-  contract::softmax_cross_entropy(logits, labels, smoothing, loss, correct, dlogits);
+  contract::softmax_cross_entropy(logits, labels, smoothing, gradient_scale, loss, correct, dlogits);
   enqueue(stream, [=, this] {
-    cpu::softmax_cross_entropy(machine_, logits, labels, smoothing, loss, correct, dlogits);
+    cpu::softmax_cross_entropy(machine_, logits, labels, smoothing, gradient_scale, loss, correct, dlogits);
   });
 }
 
-void CpuBackend::sgd_step(Stream& stream, const SgdOptions& options, const TensorView& w,
-                          const TensorView& dw, const TensorView& v, const TensorView& working) {
-  contract::sgd_step(w, dw, v, working);
-  enqueue(stream, [=, this] { cpu::sgd_step(machine_, options, w, dw, v, working); });
+void CpuBackend::sgd_step(Stream& stream, const SgdOptions& options, const SgdControl& control,
+                          const TensorView& w, const TensorView& dw, const TensorView& v,
+                          const TensorView& working) {
+  contract::sgd_step(control, w, dw, v, working);
+  enqueue(stream, [=, this] { cpu::sgd_step(machine_, options, control, w, dw, v, working); });
+}
+
+void CpuBackend::update_loss_scale(Stream& stream, const LossScaleOptions& options,
+                                   const TensorView& overflow, const TensorView& scale,
+                                   const TensorView& good_steps) {
+  contract::update_loss_scale(overflow, scale, good_steps);
+  enqueue(stream, [=, this] { cpu::update_loss_scale(machine_, options, overflow, scale, good_steps); });
 }
 
 void CpuBackend::augment_normalize(Stream& stream, const AugmentOptions& options, const TensorView& images,
-                                   const TensorView& samples, const TensorView& y) {
-  contract::augment_normalize(options, images, samples, y);
-  enqueue(stream, [=, this] { cpu::augment_normalize(machine_, options, images, samples, y); });
+                                   const TensorView& samples, const TensorView& epoch, const TensorView& y) {
+  contract::augment_normalize(options, images, samples, epoch, y);
+  enqueue(stream, [=, this] { cpu::augment_normalize(machine_, options, images, samples, epoch, y); });
 }
 
 void CpuBackend::cast(Stream& stream, const TensorView& x, const TensorView& y) {
@@ -208,6 +217,11 @@ void CpuBackend::cast(Stream& stream, const TensorView& x, const TensorView& y) 
 void CpuBackend::non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) {
   contract::non_finite_check(x, flag);
   enqueue(stream, [=, this] { cpu::non_finite_check(machine_, x, flag); });
+}
+
+void CpuBackend::copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y) {
+  contract::copy_if(flag, x, y);
+  enqueue(stream, [=, this] { cpu::copy_if(machine_, flag, x, y); });
 }
 
 std::unique_ptr<Backend> make_cpu_backend(int threads) {

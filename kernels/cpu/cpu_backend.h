@@ -11,6 +11,7 @@ class CpuBackend final : public Backend {
   explicit CpuBackend(int threads);
   const char* name() const override { return "cpu"; }
   Allocator& allocator() override { return allocator_; }
+  Allocator& host_allocator() override { return allocator_; }
   std::unique_ptr<Stream> make_compute_stream() override;
 
   void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) override;
@@ -60,14 +61,17 @@ class CpuBackend final : public Backend {
   void linear_backward_weight(Stream& stream, const TensorView& x, const TensorView& dy, const TensorView& dw,
                               const TensorView& dbias, GradMode mode) override;
   void softmax_cross_entropy(Stream& stream, const TensorView& logits, const TensorView& labels,
-                             float smoothing, const TensorView& loss, const TensorView& correct,
-                             const TensorView& dlogits) override;
-  void sgd_step(Stream& stream, const SgdOptions& options, const TensorView& w, const TensorView& dw,
-                const TensorView& v, const TensorView& working) override;
+                             float smoothing, const TensorView& gradient_scale, const TensorView& loss,
+                             const TensorView& correct, const TensorView& dlogits) override;
+  void sgd_step(Stream& stream, const SgdOptions& options, const SgdControl& control, const TensorView& w,
+                const TensorView& dw, const TensorView& v, const TensorView& working) override;
+  void update_loss_scale(Stream& stream, const LossScaleOptions& options, const TensorView& overflow,
+                         const TensorView& scale, const TensorView& good_steps) override;
   void augment_normalize(Stream& stream, const AugmentOptions& options, const TensorView& images,
-                         const TensorView& samples, const TensorView& y) override;
+                         const TensorView& samples, const TensorView& epoch, const TensorView& y) override;
   void cast(Stream& stream, const TensorView& x, const TensorView& y) override;
   void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) override;
+  void copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y) override;
 
  private:
   HostAllocator allocator_;

@@ -51,16 +51,19 @@ void linear_backward_weight(Machine& machine, const TensorView& x, const TensorV
                             const TensorView& dbias, GradMode mode);
 
 void softmax_cross_entropy(Machine& machine, const TensorView& logits, const TensorView& labels,
-                           float smoothing, const TensorView& loss, const TensorView& correct,
-                           const TensorView& dlogits);
+                           float smoothing, const TensorView& gradient_scale, const TensorView& loss,
+                           const TensorView& correct, const TensorView& dlogits);
 
-void sgd_step(Machine& machine, const SgdOptions& options, const TensorView& w, const TensorView& dw,
-              const TensorView& v, const TensorView& working);
+void sgd_step(Machine& machine, const SgdOptions& options, const SgdControl& control, const TensorView& w,
+              const TensorView& dw, const TensorView& v, const TensorView& working);
+void update_loss_scale(Machine& machine, const LossScaleOptions& options, const TensorView& overflow,
+                       const TensorView& scale, const TensorView& good_steps);
 
 void augment_normalize(Machine& machine, const AugmentOptions& options, const TensorView& images,
-                       const TensorView& samples, const TensorView& y);
+                       const TensorView& samples, const TensorView& epoch, const TensorView& y);
 
 void cast(Machine& machine, const TensorView& x, const TensorView& y);
 void non_finite_check(Machine& machine, const TensorView& x, const TensorView& flag);
+void copy_if(Machine& machine, const TensorView& flag, const TensorView& x, const TensorView& y);
 
 }  // namespace lockstep::cpu

@@ -1,4 +1,7 @@
 // SGD with momentum: one pass over a flat range that reads w, dw and v and writes w, v and the working copy.
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/ops.h"
 
@@ -21,13 +24,13 @@ LOCKSTEP_INLINE void store_shared(T* to, Vec value, Lanes lanes, bool aligned) {
 
 // `Working` is float or bfloat16, or void for no working copy.
 template <class Working>
-void step(const Threads& threads, const SgdOptions& options, float* w, const float* dw, float* v,
-          Working* working, std::int64_t count) {
-  const float decay = options.weight_decay, momentum = options.momentum, rate = options.learning_rate;
+void step(const Threads& threads, const SgdOptions& options, float rate, float unscale, float* w,
+          const float* dw, float* v, Working* working, std::int64_t count) {
+  const float decay = options.weight_decay, momentum = options.momentum;
   const bool nesterov = options.nesterov, aligned = is_aligned(w) && is_aligned(working);
   for_each_vec(threads, count, 20, [=](std::int64_t i, auto lanes) {
     const Vec weight = load(w + i, lanes);
-    const Vec gradient = load(dw + i, lanes) + decay * weight;
+    const Vec gradient = unscale * load(dw + i, lanes) + decay * weight;
     const Vec velocity = momentum * load(v + i, lanes) + gradient;
     const Vec direction = nesterov ? gradient + momentum * velocity : velocity;
     const Vec updated = weight - rate * direction;
@@ -39,13 +42,31 @@ void step(const Threads& threads, const SgdOptions& options, float* w, const flo
 
 }  // namespace
 
-void sgd_step(Machine& machine, const SgdOptions& options, const TensorView& w, const TensorView& dw,
-              const TensorView& v, const TensorView& working) {
+void sgd_step(Machine& machine, const SgdOptions& options, const SgdControl& control, const TensorView& w,
+              const TensorView& dw, const TensorView& v, const TensorView& working) {
+  if (control.skip && control.skip.as<float>()[0] > 0) return;
+  const float rate = control.learning_rate.as<float>()[0];
+  const float unscale = control.gradient_scale ? 1.0f / control.gradient_scale.as<float>()[0] : 1.0f;
   const auto with = [&](auto* copy) {
-    step(machine.threads, options, w.as<float>(), dw.as<float>(), v.as<float>(), copy, w.numel());
+    step(machine.threads, options, rate, unscale, w.as<float>(), dw.as<float>(), v.as<float>(), copy,
+         w.numel());
   };
   if (!working) return with(static_cast<void*>(nullptr));
   with_compute_type(working.dtype, [&](auto type) { with(working.as<decltype(type)>()); });
+}
+
+void update_loss_scale(Machine&, const LossScaleOptions& options, const TensorView& overflow,
+                       const TensorView& scale, const TensorView& good_steps) {
+  float& value = scale.as<float>()[0];
+  float& good = good_steps.as<float>()[0];
+  const bool overflowed = overflow.as<float>()[0] > 0;
+  good = overflowed ? 0.0f : good + 1;
+  if (overflowed) {
+    value = std::max(options.floor, value * options.backoff);
+  } else if (good >= options.growth_interval) {
+    good = 0;
+    if (std::isfinite(value * options.growth)) value *= options.growth;
+  }
 }
 
 }  // namespace lockstep::cpu

@@ -40,7 +40,9 @@ double log_sum_exp(const Row<T>& row) {
 }  // namespace
 
 void softmax_cross_entropy(Machine&, const TensorView& logits, const TensorView& labels, float smoothing,
-                           const TensorView& loss, const TensorView& correct, const TensorView& dlogits) {
+                           const TensorView& gradient_scale, const TensorView& loss,
+                           const TensorView& correct, const TensorView& dlogits) {
+  const double scale = gradient_scale ? static_cast<double>(gradient_scale.as<float>()[0]) : 1.0;
   const std::int64_t batch = logits.shape[0], classes = logits.shape[1];
   const double smooth = static_cast<double>(smoothing), off = smooth / static_cast<double>(classes);
   with_compute_type(logits.dtype, [&](auto type) {
@@ -58,7 +60,7 @@ void softmax_cross_entropy(Machine&, const TensorView& logits, const TensorView&
         const double target = (k == label ? 1.0 - smooth : 0.0) + off;
         if (target > 0) loss_sum -= target * log_probability;  // 0 * log 0 counts as 0
         if (!dlogits) continue;
-        const double gradient = (std::exp(log_probability) - target) / static_cast<double>(batch);
+        const double gradient = (std::exp(log_probability) - target) / static_cast<double>(batch) * scale;
         dlogits.as<T>()[n * classes + k] = T(static_cast<float>(gradient));
       }
       if (first_largest(row) == label) ++correct_count;

@@ -1,4 +1,4 @@
-// ReLU, conversion between compute types, and the search for NaN and infinity.
+// ReLU, conversion between compute types, the search for NaN and infinity, and what depends on it.
 #include <atomic>
 
 #include "kernels/cpu/elementwise.h"
@@ -51,7 +51,11 @@ void non_finite_check(Machine& machine, const TensorView& x, const TensorView& f
       }
     });
   });
-  if (found) flag.as<std::int32_t>()[0] = 1;
+  if (found) flag.as<float>()[0] = 1;
+}
+
+void copy_if(Machine& machine, const TensorView& flag, const TensorView& x, const TensorView& y) {
+  if (flag.as<float>()[0] > 0) convert(machine.threads, x.as<float>(), y.as<float>(), x.numel());
 }
 
 }  // namespace lockstep::cpu

@@ -16,15 +16,14 @@ namespace {
 // depends on its sample alone.
 template <class T>
 __global__ void augment_normalize_kernel(AugmentOptions options, std::uint32_t random_stream,
-                                         const std::uint8_t* images, const std::int32_t* samples, int height,
-                                         int width, T* y) {
+                                         const std::uint8_t* images, const std::int32_t* samples,
+                                         const std::int32_t* epoch, int height, int width, T* y) {
   const std::int64_t sample = samples[blockIdx.x];
   int shift_y = 0, shift_x = 0;
   bool flip = false;
   if (options.train) {
-    const PhiloxBlock random =
-        philox_block(options.seed, random_stream, static_cast<std::uint64_t>(options.epoch),
-                     static_cast<std::uint64_t>(sample));
+    const PhiloxBlock random = philox_block(options.seed, random_stream, static_cast<std::uint64_t>(*epoch),
+                                            static_cast<std::uint64_t>(sample));
     const int padding = static_cast<int>(options.padding);
     const auto offsets = static_cast<std::uint32_t>(2 * padding + 1);
     shift_y = static_cast<int>(random.words[0] % offsets) - padding;
@@ -49,19 +48,21 @@ __global__ void augment_normalize_kernel(AugmentOptions options, std::uint32_t r
 
 template <class T>
 void run(Stream& stream, const AugmentOptions& options, const TensorView& images, const TensorView& samples,
-         const TensorView& y) {
+         const TensorView& epoch, const TensorView& y) {
   launch("augment_normalize_kernel", stream, blocks_for(samples.shape[0], 1), kThreads,
          augment_normalize_kernel<T>, options, static_cast<std::uint32_t>(RandomStream::augment),
-         images.as<std::uint8_t>(), samples.as<std::int32_t>(), static_cast<int>(images.shape[2]),
+         images.as<std::uint8_t>(), samples.as<std::int32_t>(),
+         options.train ? epoch.as<std::int32_t>() : nullptr, static_cast<int>(images.shape[2]),
          static_cast<int>(images.shape[3]), static_cast<T*>(y.data));
 }
 
 }  // namespace
 
 void augment_normalize(Stream& stream, const AugmentOptions& options, const TensorView& images,
-                       const TensorView& samples, const TensorView& y) {
-  contract::augment_normalize(options, images, samples, y);
-  with_compute_type(y.dtype, [&](auto type) { run<decltype(type)>(stream, options, images, samples, y); });
+                       const TensorView& samples, const TensorView& epoch, const TensorView& y) {
+  contract::augment_normalize(options, images, samples, epoch, y);
+  with_compute_type(y.dtype,
+                    [&](auto type) { run<decltype(type)>(stream, options, images, samples, epoch, y); });
 }
 
 }  // namespace lockstep::cuda

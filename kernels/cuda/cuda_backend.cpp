@@ -145,19 +145,28 @@ void CudaBackend::linear_backward_weight(Stream& stream, const TensorView& x, co
 }
 
 void CudaBackend::softmax_cross_entropy(Stream& stream, const TensorView& logits, const TensorView& labels,
-                                        float smoothing, const TensorView& loss, const TensorView& correct,
+                                        float smoothing, const TensorView& gradient_scale,
+                                        const TensorView& loss, const TensorView& correct,
                                         const TensorView& dlogits) {
-  cuda::softmax_cross_entropy(machine_, stream, logits, labels, smoothing, loss, correct, dlogits);
+  cuda::softmax_cross_entropy(machine_, stream, logits, labels, smoothing, gradient_scale, loss, correct,
+                              dlogits);
 }
 
-void CudaBackend::sgd_step(Stream& stream, const SgdOptions& options, const TensorView& w,
-                           const TensorView& dw, const TensorView& v, const TensorView& working) {
-  cuda::sgd_step(stream, options, w, dw, v, working);
+void CudaBackend::sgd_step(Stream& stream, const SgdOptions& options, const SgdControl& control,
+                           const TensorView& w, const TensorView& dw, const TensorView& v,
+                           const TensorView& working) {
+  cuda::sgd_step(stream, options, control, w, dw, v, working);
+}
+
+void CudaBackend::update_loss_scale(Stream& stream, const LossScaleOptions& options,
+                                    const TensorView& overflow, const TensorView& scale,
+                                    const TensorView& good_steps) {
+  cuda::update_loss_scale(stream, options, overflow, scale, good_steps);
 }
 
 void CudaBackend::augment_normalize(Stream& stream, const AugmentOptions& options, const TensorView& images,
-                                    const TensorView& samples, const TensorView& y) {
-  cuda::augment_normalize(stream, options, images, samples, y);
+                                    const TensorView& samples, const TensorView& epoch, const TensorView& y) {
+  cuda::augment_normalize(stream, options, images, samples, epoch, y);
 }
 
 void CudaBackend::cast(Stream& stream, const TensorView& x, const TensorView& y) {
@@ -166,6 +175,10 @@ void CudaBackend::cast(Stream& stream, const TensorView& x, const TensorView& y)
 
 void CudaBackend::non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) {
   cuda::non_finite_check(stream, x, flag);
+}
+
+void CudaBackend::copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y) {
+  cuda::copy_if(stream, flag, x, y);
 }
 
 std::unique_ptr<Backend> make_cuda_backend(int index) {

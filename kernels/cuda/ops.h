@@ -53,16 +53,19 @@ void linear_backward_weight(Machine& machine, Stream& stream, const TensorView& 
 
 // A label that is no class makes the loss NaN.
 void softmax_cross_entropy(Machine& machine, Stream& stream, const TensorView& logits,
-                           const TensorView& labels, float smoothing, const TensorView& loss,
-                           const TensorView& correct, const TensorView& dlogits);
+                           const TensorView& labels, float smoothing, const TensorView& gradient_scale,
+                           const TensorView& loss, const TensorView& correct, const TensorView& dlogits);
 
-void sgd_step(Stream& stream, const SgdOptions& options, const TensorView& w, const TensorView& dw,
-              const TensorView& v, const TensorView& working);
+void sgd_step(Stream& stream, const SgdOptions& options, const SgdControl& control, const TensorView& w,
+              const TensorView& dw, const TensorView& v, const TensorView& working);
+void update_loss_scale(Stream& stream, const LossScaleOptions& options, const TensorView& overflow,
+                       const TensorView& scale, const TensorView& good_steps);
 
 void augment_normalize(Stream& stream, const AugmentOptions& options, const TensorView& images,
-                       const TensorView& samples, const TensorView& y);
+                       const TensorView& samples, const TensorView& epoch, const TensorView& y);
 
 void cast(Stream& stream, const TensorView& x, const TensorView& y);
 void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag);
+void copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y);
 
 }  // namespace lockstep::cuda

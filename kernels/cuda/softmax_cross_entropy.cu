@@ -48,15 +48,16 @@ __device__ __forceinline__ Largest largest_of(const T* logits, int classes, int 
 }
 
 // For each row: log_softmax_k = z_k - max - log(sum exp(z - max)), loss = -sum target * log_softmax, correct
-// = whether the first largest logit is the label and none is a NaN, dlogits = (softmax - target) / rows;
+// = whether the first largest logit is the label and none is a NaN, dlogits = (softmax - target) / rows *
+// gradient_scale (may be null: 1);
 // target = (1 - smoothing) * onehot + smoothing / classes. A target of 0 adds nothing, even where log_softmax
 // is infinite. Mapping: a warp a row, its lanes stride over the classes; the row stays in the cache between
 // the three passes. Bytes: reads logits, writes dlogits (may be null), once. Deterministic: lanes add up as a
 // tree.
 template <class T>
 __global__ void softmax_cross_entropy_kernel(const T* logits, const std::int32_t* labels, float smoothing,
-                                             std::int64_t rows, int classes, float* row_loss,
-                                             std::int32_t* row_correct, T* dlogits) {
+                                             const float* gradient_scale, std::int64_t rows, int classes,
+                                             float* row_loss, std::int32_t* row_correct, T* dlogits) {
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + thread / kWarp;
   if (row >= rows) return;  // the whole warp
@@ -68,7 +69,7 @@ __global__ void softmax_cross_entropy_kernel(const T* logits, const std::int32_t
   sum = warp_sum(sum);
 
   const float log_sum = logf(sum), everywhere = smoothing / static_cast<float>(classes);
-  const float scale = 1.0f / static_cast<float>(rows);
+  const float scale = (gradient_scale ? *gradient_scale : 1.0f) / static_cast<float>(rows);
   float loss = 0.0f;
   for (int k = lane; k < classes; k += kWarp) {
     const float shifted = to_float(z[k]) - largest.value;
@@ -111,7 +112,8 @@ __global__ void cross_entropy_mean_kernel(const float* row_loss, const std::int3
 
 template <class T>
 void run(Machine& machine, Stream& stream, const TensorView& logits, const TensorView& labels,
-         float smoothing, const TensorView& loss, const TensorView& correct, const TensorView& dlogits) {
+         float smoothing, const TensorView& gradient_scale, const TensorView& loss, const TensorView& correct,
+         const TensorView& dlogits) {
   const std::int64_t rows = logits.shape[0], classes = logits.shape[1];
   LOCKSTEP_CHECK(classes < (std::int64_t{1} << 30), "softmax_cross_entropy: {} classes", classes);
   // One area for both: a loss and a count are four bytes each.
@@ -120,7 +122,8 @@ void run(Machine& machine, Stream& stream, const TensorView& logits, const Tenso
   auto* row_correct = reinterpret_cast<std::int32_t*>(row_loss + rows);
   launch("softmax_cross_entropy_kernel", stream, blocks_for(rows, kRowsPerBlock), kThreads,
          softmax_cross_entropy_kernel<T>, static_cast<const T*>(logits.data), labels.as<std::int32_t>(),
-         smoothing, rows, static_cast<int>(classes), row_loss, row_correct, static_cast<T*>(dlogits.data));
+         smoothing, gradient_scale ? gradient_scale.as<float>() : nullptr, rows, static_cast<int>(classes),
+         row_loss, row_correct, static_cast<T*>(dlogits.data));
   launch("cross_entropy_mean_kernel", stream, 1, kThreads, cross_entropy_mean_kernel, row_loss, row_correct,
          rows, loss.as<float>(), correct.as<std::int32_t>());
 }
@@ -128,11 +131,11 @@ void run(Machine& machine, Stream& stream, const TensorView& logits, const Tenso
 }  // namespace
 
 void softmax_cross_entropy(Machine& machine, Stream& stream, const TensorView& logits,
-                           const TensorView& labels, float smoothing, const TensorView& loss,
-                           const TensorView& correct, const TensorView& dlogits) {
-  contract::softmax_cross_entropy(logits, labels, smoothing, loss, correct, dlogits);
+                           const TensorView& labels, float smoothing, const TensorView& gradient_scale,
+                           const TensorView& loss, const TensorView& correct, const TensorView& dlogits) {
+  contract::softmax_cross_entropy(logits, labels, smoothing, gradient_scale, loss, correct, dlogits);
   with_compute_type(logits.dtype, [&](auto type) {
-    run<decltype(type)>(machine, stream, logits, labels, smoothing, loss, correct, dlogits);
+    run<decltype(type)>(machine, stream, logits, labels, smoothing, gradient_scale, loss, correct, dlogits);
   });
 }
 

@@ -1,4 +1,4 @@
-// Conversion between compute types, and the search for NaN and infinity.
+// Conversion between compute types, the search for NaN and infinity, and what depends on it.
 #include <cfloat>
 
 #include "kernels/contracts.h"
@@ -38,7 +38,7 @@ __device__ __forceinline__ bool is_finite(float value) {
 // flag = 1 if x holds a NaN or an infinity. Mapping: a thread has one vector of 16 bytes, the last of a range
 // that does not divide fewer elements. Bytes: reads x once. Deterministic: all that write, write 1.
 template <class T>
-__global__ void non_finite_check_kernel(const T* x, std::int32_t* flag, std::int64_t count) {
+__global__ void non_finite_check_kernel(const T* x, float* flag, std::int64_t count) {
   constexpr int kSize = Vector<T>::kSize;
   const std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kSize;
   bool finite = true;
@@ -48,7 +48,17 @@ __global__ void non_finite_check_kernel(const T* x, std::int32_t* flag, std::int
   } else {
     for (std::int64_t i = first; i < count; ++i) finite = finite && is_finite(to_float(x[i]));
   }
-  if (!finite) atomicOr(flag, 1);
+  if (!finite) atomicExch(flag, 1.0f);
+}
+
+// y = x where *flag is above 0. Mapping: a thread has one vector of 16 bytes, the last of a range that does
+// not divide fewer elements. Bytes: none, or reads x and writes y once. Deterministic.
+__global__ void copy_if_kernel(const float* flag, const float* x, float* y, std::int64_t count) {
+  if (!(*flag > 0)) return;
+  constexpr int kSize = Vector<float>::kSize;
+  const std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kSize;
+  if (first + kSize <= count) return store_vector(y + first, load_vector(x + first));
+  for (std::int64_t i = first; i < count; ++i) y[i] = x[i];
 }
 
 template <class From, class To>
@@ -60,8 +70,7 @@ void convert_all(Stream& stream, const TensorView& x, const TensorView& y) {
 template <class T>
 void check(Stream& stream, const TensorView& x, const TensorView& flag) {
   launch("non_finite_check_kernel", stream, blocks_for(x.numel(), kThreads * Vector<T>::kSize), kThreads,
-         non_finite_check_kernel<T>, device_pointer<T>("non_finite_check", x), flag.as<std::int32_t>(),
-         x.numel());
+         non_finite_check_kernel<T>, device_pointer<T>("non_finite_check", x), flag.as<float>(), x.numel());
 }
 
 }  // namespace
@@ -75,6 +84,13 @@ void cast(Stream& stream, const TensorView& x, const TensorView& y) {
 void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) {
   contract::non_finite_check(x, flag);
   with_compute_type(x.dtype, [&](auto type) { check<decltype(type)>(stream, x, flag); });
+}
+
+void copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y) {
+  contract::copy_if(flag, x, y);
+  launch("copy_if_kernel", stream, blocks_for(x.numel(), kThreads * Vector<float>::kSize), kThreads,
+         copy_if_kernel, flag.as<float>(), device_pointer<float>("copy_if", x),
+         device_pointer<float>("copy_if", y), x.numel());
 }
 
 }  // namespace lockstep::cuda

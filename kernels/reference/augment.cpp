@@ -12,11 +12,11 @@ struct Crop {
 };
 
 // The window begins somewhere in the padded picture, whose corner lies `padding` outside of the original.
-Crop crop_of(const AugmentOptions& options, std::int64_t sample) {
+Crop crop_of(const AugmentOptions& options, const TensorView& epoch, std::int64_t sample) {
   if (!options.train) return {0, 0, false};
   const Philox random(options.seed, RandomStream::augment);
-  const auto words =
-      random.block(static_cast<std::uint64_t>(options.epoch), static_cast<std::uint64_t>(sample));
+  const auto words = random.block(static_cast<std::uint64_t>(epoch.as<std::int32_t>()[0]),
+                                  static_cast<std::uint64_t>(sample));
   const std::int64_t offsets = 2 * options.padding + 1;
   return {words[0] % offsets - options.padding, words[1] % offsets - options.padding, (words[2] & 1u) != 0};
 }
@@ -24,7 +24,7 @@ Crop crop_of(const AugmentOptions& options, std::int64_t sample) {
 }  // namespace
 
 void augment_normalize(const AugmentOptions& options, const TensorView& images, const TensorView& samples,
-                       const TensorView& y) {
+                       const TensorView& epoch, const TensorView& y) {
   const std::int64_t count = images.shape[0], height = images.shape[2], width = images.shape[3];
   with_compute_type(y.dtype, [&](auto type) {
     using T = decltype(type);
@@ -32,7 +32,7 @@ void augment_normalize(const AugmentOptions& options, const TensorView& images, 
       const std::int64_t sample = samples.as<std::int32_t>()[n];
       LOCKSTEP_CHECK(sample >= 0 && sample < count, "augment_normalize: samples[{}] is {}, images {}", n,
                      sample, count);
-      const Crop crop = crop_of(options, sample);
+      const Crop crop = crop_of(options, epoch, sample);
       const std::uint8_t* image = images.as<std::uint8_t>() + sample * 3 * height * width;
       for (std::int64_t p = 0; p < height; ++p) {
         for (std::int64_t q = 0; q < width; ++q) {

@@ -48,15 +48,19 @@ void linear_backward_weight(const TensorView& x, const TensorView& dy, const Ten
                             const TensorView& dbias, GradMode mode);
 
 void softmax_cross_entropy(const TensorView& logits, const TensorView& labels, float smoothing,
-                           const TensorView& loss, const TensorView& correct, const TensorView& dlogits);
+                           const TensorView& gradient_scale, const TensorView& loss,
+                           const TensorView& correct, const TensorView& dlogits);
 
-void sgd_step(const SgdOptions& options, const TensorView& w, const TensorView& dw, const TensorView& v,
-              const TensorView& working);
+void sgd_step(const SgdOptions& options, const SgdControl& control, const TensorView& w, const TensorView& dw,
+              const TensorView& v, const TensorView& working);
+void update_loss_scale(const LossScaleOptions& options, const TensorView& overflow, const TensorView& scale,
+                       const TensorView& good_steps);
 
 void augment_normalize(const AugmentOptions& options, const TensorView& images, const TensorView& samples,
-                       const TensorView& y);
+                       const TensorView& epoch, const TensorView& y);
 
 void cast(const TensorView& x, const TensorView& y);
 void non_finite_check(const TensorView& x, const TensorView& flag);
+void copy_if(const TensorView& flag, const TensorView& x, const TensorView& y);
 
 }  // namespace lockstep::reference

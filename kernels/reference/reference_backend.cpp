@@ -168,23 +168,33 @@ void ReferenceBackend::linear_backward_weight(Stream& stream, const TensorView& 
 
 void ReferenceBackend::softmax_cross_entropy(Stream& stream, const TensorView& logits,
                                              const TensorView& labels, float smoothing,
-                                             const TensorView& loss, const TensorView& correct,
-                                             const TensorView& dlogits) {
-  contract::softmax_cross_entropy(logits, labels, smoothing, loss, correct, dlogits);
-  stream.submit([=] { reference::softmax_cross_entropy(logits, labels, smoothing, loss, correct, dlogits); });
+                                             const TensorView& gradient_scale, const TensorView& loss,
+                                             const TensorView& correct, const TensorView& dlogits) {
+  contract::softmax_cross_entropy(logits, labels, smoothing, gradient_scale, loss, correct, dlogits);
+  stream.submit([=] {
+    reference::softmax_cross_entropy(logits, labels, smoothing, gradient_scale, loss, correct, dlogits);
+  });
 }
 
-void ReferenceBackend::sgd_step(Stream& stream, const SgdOptions& options, const TensorView& w,
-                                const TensorView& dw, const TensorView& v, const TensorView& working) {
-  contract::sgd_step(w, dw, v, working);
-  stream.submit([=] { reference::sgd_step(options, w, dw, v, working); });
+void ReferenceBackend::sgd_step(Stream& stream, const SgdOptions& options, const SgdControl& control,
+                                const TensorView& w, const TensorView& dw, const TensorView& v,
+                                const TensorView& working) {
+  contract::sgd_step(control, w, dw, v, working);
+  stream.submit([=] { reference::sgd_step(options, control, w, dw, v, working); });
+}
+
+void ReferenceBackend::update_loss_scale(Stream& stream, const LossScaleOptions& options,
+                                         const TensorView& overflow, const TensorView& scale,
+                                         const TensorView& good_steps) {
+  contract::update_loss_scale(overflow, scale, good_steps);
+  stream.submit([=] { reference::update_loss_scale(options, overflow, scale, good_steps); });
 }
 
 void ReferenceBackend::augment_normalize(Stream& stream, const AugmentOptions& options,
                                          const TensorView& images, const TensorView& samples,
-                                         const TensorView& y) {
-  contract::augment_normalize(options, images, samples, y);
-  stream.submit([=] { reference::augment_normalize(options, images, samples, y); });
+                                         const TensorView& epoch, const TensorView& y) {
+  contract::augment_normalize(options, images, samples, epoch, y);
+  stream.submit([=] { reference::augment_normalize(options, images, samples, epoch, y); });
 }
 
 void ReferenceBackend::cast(Stream& stream, const TensorView& x, const TensorView& y) {
@@ -195,6 +205,12 @@ void ReferenceBackend::cast(Stream& stream, const TensorView& x, const TensorVie
 void ReferenceBackend::non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) {
   contract::non_finite_check(x, flag);
   stream.submit([=] { reference::non_finite_check(x, flag); });
+}
+
+void ReferenceBackend::copy_if(Stream& stream, const TensorView& flag, const TensorView& x,
+                               const TensorView& y) {
+  contract::copy_if(flag, x, y);
+  stream.submit([=] { reference::copy_if(flag, x, y); });
 }
 
 std::unique_ptr<Backend> make_reference_backend() {

@@ -41,7 +41,9 @@ double target(std::size_t k, std::size_t label, double smoothing, std::size_t cl
 }  // namespace
 
 void softmax_cross_entropy(const TensorView& logits, const TensorView& labels, float smoothing,
-                           const TensorView& loss, const TensorView& correct, const TensorView& dlogits) {
+                           const TensorView& gradient_scale, const TensorView& loss,
+                           const TensorView& correct, const TensorView& dlogits) {
+  const double scale = gradient_scale ? load(gradient_scale.as<float>()[0]) : 1.0;
   const auto batch = static_cast<std::size_t>(logits.shape[0]);
   const auto classes = static_cast<std::size_t>(logits.shape[1]);
   with_compute_type(logits.dtype, [&](auto type) {
@@ -61,7 +63,7 @@ void softmax_cross_entropy(const TensorView& logits, const TensorView& labels, f
         if (t > 0) loss_sum -= t * log_probability[k];  // 0 * log 0 counts as 0
         if (!dlogits) continue;
         store(dlogits.as<T>()[n * classes + k],
-              (std::exp(log_probability[k]) - t) / static_cast<double>(batch));
+              (std::exp(log_probability[k]) - t) / static_cast<double>(batch) * scale);
       }
       if (is_correct(z, label)) ++correct_count;
     }

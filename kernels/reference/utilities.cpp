@@ -1,4 +1,5 @@
-// ReLU, conversion between compute types, and the search for NaN and infinity.
+// ReLU, conversion between compute types, the search for NaN and infinity, and what depends on it.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/reference/numeric.h"
@@ -39,9 +40,13 @@ void non_finite_check(const TensorView& x, const TensorView& flag) {
   with_compute_type(x.dtype, [&](auto type) {
     using T = decltype(type);
     for (std::int64_t i = 0; i < x.numel(); ++i) {
-      if (!std::isfinite(load(x.as<T>()[i]))) flag.as<std::int32_t>()[0] = 1;
+      if (!std::isfinite(load(x.as<T>()[i]))) flag.as<float>()[0] = 1;
     }
   });
+}
+
+void copy_if(const TensorView& flag, const TensorView& x, const TensorView& y) {
+  if (flag.as<float>()[0] > 0) std::copy_n(x.as<float>(), x.numel(), y.as<float>());
 }
 
 }  // namespace lockstep::reference

@@ -44,13 +44,15 @@ TEST_CASE("contracts: dw, masters and statistics are f32 whatever the compute ty
   const auto dw = r.weight({2, 1, 1, 2}, {}, DType::bf16);
   CHECK(message_of([&] { contract::conv2d_backward_weight(s, x, dy, dw); }) ==
         "conv2d_backward_weight: tensor dw is bf16, expected f32");
-  const auto w = r.flat({2}, {}, DType::bf16), v = r.flat({2});
-  CHECK(message_of([&] { contract::sgd_step(w, v, v, {}); }) == "sgd_step: tensor w is bf16, expected f32");
+  const auto w = r.flat({2}, {}, DType::bf16), v = r.flat({2}), rate = r.flat({1});
+  CHECK(message_of([&] {
+          contract::sgd_step({rate, {}, {}}, w, v, v, {});
+        }) == "sgd_step: tensor w is bf16, expected f32");
 }
 
 TEST_CASE("contracts: overlap is refused where the op does not allow it") {
   const Reference r;
-  const auto a = r.flat({8});
+  const auto a = r.flat({8}), rate = r.flat({1});
   TensorView low = a.view().first(4), middle = low, high = low;
   middle.data = static_cast<float*>(low.data) + 2;
   high.data = static_cast<float*>(low.data) + 4;
@@ -60,7 +62,9 @@ TEST_CASE("contracts: overlap is refused where the op does not allow it") {
         "relu_forward: tensors y and x overlap in part");
   CHECK(message_of([&] { contract::relu_backward(low, high, low); }) ==
         "relu_backward: tensors dx and y overlap");
-  CHECK(message_of([&] { contract::sgd_step(low, high, low, {}); }) == "sgd_step: tensors w and v overlap");
+  CHECK(message_of([&] {
+          contract::sgd_step({rate, {}, {}}, low, high, low, {});
+        }) == "sgd_step: tensors w and v overlap");
   CHECK(message_of([&] { contract::copy_on_device(high.data, low.data, low.bytes()); }) == "no error");
   CHECK(message_of([&] { contract::copy_on_device(middle.data, low.data, low.bytes()); }) ==
         "copy_on_device: tensors dst and src overlap");
@@ -97,12 +101,18 @@ TEST_CASE("contracts: pooling, loss, augmentation and cast") {
         }) == "max_pool_forward: tensor index is f32, expected u8");
   const auto logits = r.flat({2, 3}), loss = r.flat({1}), count = r.flat({1}, {}, DType::i32);
   const auto labels = r.flat({3}, {}, DType::i32);
-  CHECK(message_of([&] { contract::softmax_cross_entropy(logits, labels, 0, loss, count, {}); }) ==
+  CHECK(message_of([&] { contract::softmax_cross_entropy(logits, labels, 0, {}, loss, count, {}); }) ==
         "softmax_cross_entropy: tensor labels is 3, expected 2");
   const auto images = r.flat({1, 3, 2, 2}, {}, DType::u8), picture = r.image({1, 2, 2, 1});
-  CHECK(message_of([&] { contract::augment_normalize({}, images, count, picture); }) ==
+  CHECK(message_of([&] { contract::augment_normalize({}, images, count, count, picture); }) ==
         "augment_normalize: tensor y is 1x2x2x1, expected 1x2x2x3");
+  CHECK(message_of([&] {
+          contract::augment_normalize({}, images, count, {}, r.image({1, 2, 2, 3}));
+        }) == "augment_normalize: tensor epoch is required");
   CHECK(message_of([&] { contract::cast(x, y); }) == "cast: tensors x and y are both f32");
+  CHECK(message_of([&] { contract::copy_if(loss, y, index); }) == "copy_if: tensor y is u8, expected f32");
+  CHECK(message_of([&] { contract::update_loss_scale(loss, loss, y); }) ==
+        "update_loss_scale: tensor good_steps is 1x1x1x1, expected 1");
 }
 
 TEST_CASE("backends: the factory gives what the device says, a stub says how to get it") {

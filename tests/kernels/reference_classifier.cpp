@@ -36,7 +36,7 @@ Outcome cross_entropy(const Reference& r, const Shape& shape, const Values& logi
                       float smoothing, DType type = DType::f32) {
   const auto loss = r.flat({1}), correct = r.flat({1}, {}, DType::i32), dlogits = r.flat(shape, {}, type);
   r->softmax_cross_entropy(*r.stream, r.flat(shape, logits, type), r.flat({shape[0]}, labels, DType::i32),
-                           smoothing, loss, correct, dlogits);
+                           smoothing, {}, loss, correct, dlogits);
   return {loss.read()[0], correct.read()[0], dlogits.read()};
 }
 

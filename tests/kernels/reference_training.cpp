@@ -8,24 +8,24 @@ using namespace lockstep::test;
 
 TEST_CASE("sgd: plain, momentum, Nesterov and weight decay by hand") {
   const Reference r;
-  const auto step = [&](const SgdOptions& options, double w, double dw, double v) {
+  const auto step = [&](double rate, const SgdOptions& options, double w, double dw, double v) {
     const auto weight = r.flat({1}, {w}), velocity = r.flat({1}, {v}), working = r.flat({1}, {}, DType::bf16);
-    r->sgd_step(*r.stream, options, weight, r.flat({1}, {dw}), velocity, working);
+    r->sgd_step(*r.stream, options, {r.flat({1}, {rate}), {}, {}}, weight, r.flat({1}, {dw}), velocity,
+                working);
     return Values{weight.read()[0], velocity.read()[0], working.read()[0]};
   };
   // g = 2: w = 1 - 0.5 * 2.
-  CHECK(step({.learning_rate = 0.5f}, 1, 2, 0) == Values{0, 2, 0});
+  CHECK(step(0.5, {}, 1, 2, 0) == Values{0, 2, 0});
   // v = 0.5 * 4 + 2 = 4: w = 1 - 0.25 * 4.
-  CHECK(step({.learning_rate = 0.25f, .momentum = 0.5f}, 1, 2, 4) == Values{0, 4, 0});
+  CHECK(step(0.25, {.momentum = 0.5f}, 1, 2, 4) == Values{0, 4, 0});
   // g = 2 + 0.5 * 4 = 4, v = 0.5 * 8 + 4 = 8, w = 4 - 0.25 * 8.
-  CHECK(step({.learning_rate = 0.25f, .momentum = 0.5f, .weight_decay = 0.5f}, 4, 2, 8) == Values{2, 8, 2});
+  CHECK(step(0.25, {.momentum = 0.5f, .weight_decay = 0.5f}, 4, 2, 8) == Values{2, 8, 2});
   // Nesterov: the step is g + 0.5 * v = 4 + 4, w = 4 - 0.25 * 8.
-  CHECK(step({.learning_rate = 0.25f, .momentum = 0.5f, .weight_decay = 0.5f, .nesterov = true}, 4, 2, 8) ==
-        Values{2, 8, 2});
-  CHECK(step({.learning_rate = 0.25f, .momentum = 0.5f, .nesterov = true}, 1, 2, 0) == Values{0.25, 2, 0.25});
+  CHECK(step(0.25, {.momentum = 0.5f, .weight_decay = 0.5f, .nesterov = true}, 4, 2, 8) == Values{2, 8, 2});
+  CHECK(step(0.25, {.momentum = 0.5f, .nesterov = true}, 1, 2, 0) == Values{0.25, 2, 0.25});
   // The working copy is the rounded master: 1 - 2^-9 lies on the tie between 1 - 2^-8 and 1, whose last bit
   // is even.
-  CHECK(step({.learning_rate = 1.0f}, 1, 0x1p-9, 0) == Values{1 - 0x1p-9, 0x1p-9, 1});
+  CHECK(step(1.0, {}, 1, 0x1p-9, 0) == Values{1 - 0x1p-9, 0x1p-9, 1});
 }
 
 namespace {
@@ -57,7 +57,7 @@ TEST_CASE("augment: evaluation normalises and changes planes to pixels") {
   // Two pictures of one row and two columns; the second is asked for first.
   const auto images = r.flat({2, 3, 1, 2}, {0, 51, 102, 153, 204, 255, 255, 0, 255, 0, 255, 0}, DType::u8);
   const auto y = r.image({2, 1, 2, 3});
-  r->augment_normalize(*r.stream, options, images, r.flat({2}, {1, 0}, DType::i32), y);
+  r->augment_normalize(*r.stream, options, images, r.flat({2}, {1, 0}, DType::i32), {}, y);
   CHECK(compare({1, 0.5, 2, 0, -0.5, 0, 0, -0.1, 1.6, 0.2, 0.1, 2}, y.read(), 1e-7, 1e-7) == "");
 }
 
@@ -65,7 +65,6 @@ TEST_CASE("augment: crop and flip follow the random words of (seed, epoch, sampl
   const Reference r;
   AugmentOptions options;
   options.seed = 42;
-  options.epoch = 3;
   options.padding = 2;
   options.mean[1] = 0.25f;  // so that padding, which is pixel 0, differs from the mean
   constexpr std::int64_t kHeight = 4, kWidth = 5;
@@ -76,10 +75,11 @@ TEST_CASE("augment: crop and flip follow the random words of (seed, epoch, sampl
     pixels.insert(pixels.end(), picture.begin(), picture.end());
   }
   const auto images = r.flat({kPictures, 3, kHeight, kWidth}, pixels, DType::u8);
+  const auto epoch = r.flat({1}, {3}, DType::i32);
   int flips = 0, moved = 0;
   for (int sample = 0; sample < kPictures; ++sample) {
     const auto y = r.image({1, kHeight, kWidth, 3});
-    r->augment_normalize(*r.stream, options, images, r.flat({1}, {double(sample)}, DType::i32), y);
+    r->augment_normalize(*r.stream, options, images, r.flat({1}, {double(sample)}, DType::i32), epoch, y);
     const Values actual = y.read();
 
     // The same by the formula: the counter of block (epoch, sample) with key 42, worked without class Philox.
@@ -128,13 +128,13 @@ TEST_CASE("augment: a sample's picture does not depend on its place in the batch
         return v;
       }(),
       DType::u8);
+  const auto first = r.flat({1}, {0}, DType::i32), second = r.flat({1}, {1}, DType::i32);
   const auto alone = r.image({1, 8, 8, 3}), batch = r.image({3, 8, 8, 3}), later = r.image({1, 8, 8, 3});
-  r->augment_normalize(*r.stream, options, images, r.flat({1}, {2}, DType::i32), alone);
-  r->augment_normalize(*r.stream, options, images, r.flat({3}, {1, 2, 0}, DType::i32), batch);
+  r->augment_normalize(*r.stream, options, images, r.flat({1}, {2}, DType::i32), first, alone);
+  r->augment_normalize(*r.stream, options, images, r.flat({3}, {1, 2, 0}, DType::i32), first, batch);
   const Values all = batch.read();
   CHECK(Values(all.begin() + 192, all.begin() + 384) == alone.read());
-  options.epoch = 1;
-  r->augment_normalize(*r.stream, options, images, r.flat({1}, {2}, DType::i32), later);
+  r->augment_normalize(*r.stream, options, images, r.flat({1}, {2}, DType::i32), second, later);
   CHECK(later.read() != alone.read());
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("reference: a double is rounded to bf16 once") {
 TEST_CASE("non-finite check: sets the flag, never clears it") {
   const Reference r;
   const auto flag_after = [&](const Values& x, double before, DType type = DType::f32) {
-    const auto flag = r.flat({1}, {before}, DType::i32);
+    const auto flag = r.flat({1}, {before});
     r->non_finite_check(*r.stream, r.flat({static_cast<std::int64_t>(x.size())}, x, type), flag);
     return flag.read()[0];
   };
@@ -189,6 +189,33 @@ TEST_CASE("non-finite check: sets the flag, never clears it") {
   CHECK(flag_after({kInfinity, 1, 0}, 0) == 1);
   CHECK(flag_after({0, -kInfinity, 0}, 0, DType::bf16) == 1);
   CHECK(flag_after({0, 1e38, 0}, 0, DType::bf16) == 0);
+}
+
+TEST_CASE("sgd: a skipped step changes nothing, a scaled gradient counts as the gradient") {
+  const Reference r;
+  const auto w = r.flat({1}, {1}), v = r.flat({1}, {0}), rate = r.flat({1}, {0.5}), dw = r.flat({1}, {8});
+  r->sgd_step(*r.stream, {}, {rate, r.flat({1}, {1}), {}}, w, dw, v, {});
+  CHECK(w.read() == Values{1});
+  r->sgd_step(*r.stream, {}, {rate, r.flat({1}, {0}), r.flat({1}, {16})}, w, dw, v, {});
+  CHECK(w.read() == Values{0.75});
+  CHECK(v.read() == Values{0.5});
+}
+
+TEST_CASE("loss scale: halves at an overflow, doubles after the interval, keeps its floor") {
+  const Reference r;
+  const auto overflow = r.flat({1}, {1}), none = r.flat({1}, {0}), scale = r.flat({1}, {8}),
+             good = r.flat({1}, {1});
+  const LossScaleOptions options{.growth_interval = 2, .floor = 3};
+  r->update_loss_scale(*r.stream, options, none, scale, good);
+  CHECK(scale.read() == Values{16});
+  CHECK(good.read() == Values{0});
+  r->update_loss_scale(*r.stream, options, none, scale, good);
+  CHECK(good.read() == Values{1});
+  r->update_loss_scale(*r.stream, options, overflow, scale, good);
+  CHECK(scale.read() == Values{8});
+  CHECK(good.read() == Values{0});
+  for (int i = 0; i < 3; ++i) r->update_loss_scale(*r.stream, options, overflow, scale, good);
+  CHECK(scale.read() == Values{3});
 }
 
 TEST_CASE("memory: copies on the device by hand") {

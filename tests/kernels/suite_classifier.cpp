@@ -60,7 +60,7 @@ void cross_entropy_case(Twins& twins, std::int64_t n, std::int64_t classes, doub
   const Pair correct = twins.poisoned(DType::i32, Layout::flat, {1});
   const Pair dlogits = twins.poisoned(type, Layout::flat, shape);
   twins.run([&](Backend& b, Stream& stream, int i) {
-    b.softmax_cross_entropy(stream, logits[i], labels[i], smoothing, loss[i], correct[i], dlogits[i]);
+    b.softmax_cross_entropy(stream, logits[i], labels[i], smoothing, {}, loss[i], correct[i], dlogits[i]);
   });
   const double relative = kUnit * (16 + 8 * range);
   check_equal("loss", loss, {relative, relative});
@@ -70,10 +70,19 @@ void cross_entropy_case(Twins& twins, std::int64_t n, std::int64_t classes, doub
   const Pair loss_only = twins.poisoned(DType::f32, Layout::flat, {1});
   const Pair correct_only = twins.poisoned(DType::i32, Layout::flat, {1});
   twins.run([&](Backend& b, Stream& stream, int i) {
-    b.softmax_cross_entropy(stream, logits[i], labels[i], smoothing, loss_only[i], correct_only[i], {});
+    b.softmax_cross_entropy(stream, logits[i], labels[i], smoothing, {}, loss_only[i], correct_only[i], {});
   });
   CHECK(compare(loss.actual(), loss_only.actual(), kExact) == "");
   CHECK(compare(correct.actual(), correct_only.actual(), kExact) == "");
+
+  const Pair scale = twins.values(DType::f32, Layout::flat, {1}, {1024});
+  const Pair scaled = twins.poisoned(type, Layout::flat, shape);
+  twins.run([&](Backend& b, Stream& stream, int i) {
+    b.softmax_cross_entropy(stream, logits[i], labels[i], smoothing, scale[i], loss_only[i], correct_only[i],
+                            scaled[i]);
+  });
+  check_equal("scaled dlogits", scaled, rounded(type, {1024 * relative / static_cast<double>(n), relative}));
+  CHECK(compare(loss.actual(), loss_only.actual(), kExact) == "");
 }
 
 // The first of equal logits counts; a row with a NaN is wrong, and its loss is NaN.
@@ -86,8 +95,8 @@ void cross_entropy_ties_and_nan(Twins& twins, DType type) {
     const Pair loss = twins.poisoned(DType::f32, Layout::flat, {1});
     const Pair correct = twins.poisoned(DType::i32, Layout::flat, {1});
     twins.run([&](Backend& b, Stream& stream, int i) {
-      b.softmax_cross_entropy(stream, logits[i].first(rows), labels[i].first(rows), 0.1f, loss[i], correct[i],
-                              {});
+      b.softmax_cross_entropy(stream, logits[i].first(rows), labels[i].first(rows), 0.1f, {}, loss[i],
+                              correct[i], {});
     });
     check_equal("loss", loss, {64 * kUnit, 64 * kUnit});
     check_equal("correct", correct, kExact);

@@ -9,6 +9,8 @@ namespace {
 
 using namespace test;
 
+constexpr double kRate = 0.125;
+
 void sgd_case(Twins& twins, std::int64_t count, const SgdOptions& options, DType working_type) {
   INFO("sgd of " << count << ", momentum " << options.momentum << ", weight decay " << options.weight_decay
                  << ", nesterov " << options.nesterov << ", working " << name_of(working_type));
@@ -17,8 +19,10 @@ void sgd_case(Twins& twins, std::int64_t count, const SgdOptions& options, DType
   const Pair v = twins.uniform(DType::f32, Layout::flat, {count});
   const Pair working = twins.poisoned(working_type, Layout::flat, {count});
   const Values gradient = dw.expected();
-  twins.run(
-      [&](Backend& b, Stream& stream, int i) { b.sgd_step(stream, options, w[i], dw[i], v[i], working[i]); });
+  const Pair rate = twins.values(DType::f32, Layout::flat, {1}, {kRate});
+  twins.run([&](Backend& b, Stream& stream, int i) {
+    b.sgd_step(stream, options, {rate[i], {}, {}}, w[i], dw[i], v[i], working[i]);
+  });
   // v and w: three or four operations on values below 3.
   check_equal("v", v, {8 * kUnit, 2 * kUnit});
   check_equal("w", w, {8 * kUnit, 2 * kUnit});
@@ -27,8 +31,54 @@ void sgd_case(Twins& twins, std::int64_t count, const SgdOptions& options, DType
   const Pair own = twins.values(working_type, Layout::flat, {count}, w.actual());
   CHECK(compare(own.expected(), working.actual(), kExact) == "");
 
-  twins.run([&](Backend& b, Stream& stream, int i) { b.sgd_step(stream, options, w[i], dw[i], v[i], {}); });
-  check_equal("w after a step without a working copy", w, {16 * kUnit, 4 * kUnit});
+  const Pair scale = twins.values(DType::f32, Layout::flat, {1}, {4});
+  const Pair go_on = twins.values(DType::f32, Layout::flat, {1}, {0});
+  twins.run([&](Backend& b, Stream& stream, int i) {
+    b.sgd_step(stream, options, {rate[i], go_on[i], scale[i]}, w[i], dw[i], v[i], {});
+  });
+  check_equal("w after a step with scaled gradients, without a working copy", w, {16 * kUnit, 4 * kUnit});
+
+  const Values before_w = w.actual(), before_v = v.actual(), before_working = working.actual();
+  const Pair skip = twins.values(DType::f32, Layout::flat, {1}, {2});
+  twins.run([&](Backend& b, Stream& stream, int i) {
+    b.sgd_step(stream, options, {rate[i], skip[i], {}}, w[i], dw[i], v[i], working[i]);
+  });
+  CHECK(compare(before_w, w.actual(), kExact) == "");
+  CHECK(compare(before_v, v.actual(), kExact) == "");
+  CHECK(compare(before_working, working.actual(), kExact) == "");
+}
+
+// Two steps of growth, and a scale that may not get below 4.
+void loss_scale_case(Twins& twins) {
+  const LossScaleOptions options{.growth = 2, .backoff = 0.25f, .growth_interval = 3, .floor = 4};
+  struct Case {
+    double overflow, scale, good_steps;
+  };
+  for (const Case& c : {Case{0, 16, 0}, Case{0, 16, 1}, Case{0, 16, 2}, Case{1, 64, 2}, Case{3, 8, 1},
+                        Case{0, 0x1p127, 2}, Case{1, 4, 0}}) {
+    INFO("loss scale " << c.scale << " after " << c.good_steps << " good steps, overflow " << c.overflow);
+    const Pair overflow = twins.values(DType::f32, Layout::flat, {1}, {c.overflow});
+    const Pair scale = twins.values(DType::f32, Layout::flat, {1}, {c.scale});
+    const Pair good = twins.values(DType::f32, Layout::flat, {1}, {c.good_steps});
+    twins.run([&](Backend& b, Stream& stream, int i) {
+      b.update_loss_scale(stream, options, overflow[i], scale[i], good[i]);
+    });
+    check_equal("scale", scale, kExact);
+    check_equal("good steps", good, kExact);
+  }
+}
+
+void copy_if_case(Twins& twins) {
+  for (const std::int64_t count : {1, 5, 1024, 4099}) {
+    for (const double flag_value : {0.0, 1.0, 2.0}) {
+      INFO("copy_if of " << count << ", flag " << flag_value);
+      const Pair flag = twins.values(DType::f32, Layout::flat, {1}, {flag_value});
+      const Pair x = twins.uniform(DType::f32, Layout::flat, {count});
+      const Pair y = twins.uniform(DType::f32, Layout::flat, {count});
+      twins.run([&](Backend& b, Stream& stream, int i) { b.copy_if(stream, flag[i], x[i], y[i]); });
+      check_equal("y", y, kExact);
+    }
+  }
 }
 
 void augment_case(Twins& twins, const Shape& images_shape, const AugmentOptions& options, DType type) {
@@ -40,9 +90,11 @@ void augment_case(Twins& twins, const Shape& images_shape, const AugmentOptions&
   Values rows;
   for (std::int64_t i = 0; i < 7; ++i) rows.push_back(static_cast<double>((i * 5 + 2) % images_shape[0]));
   const Pair samples = twins.values(DType::i32, Layout::flat, {7}, rows);
+  const Pair epoch = twins.values(DType::i32, Layout::flat, {1}, {static_cast<double>(options.padding + 3)});
   const Pair y = twins.poisoned(type, Layout::nhwc, {7, images_shape[2], images_shape[3], 3});
   twins.run([&](Backend& b, Stream& stream, int i) {
-    b.augment_normalize(stream, options, images[i], samples[i], y[i]);
+    b.augment_normalize(stream, options, images[i], samples[i], options.train ? epoch[i] : TensorView{},
+                        y[i]);
   });
   // Three roundings on values up to 1, magnified by the inverse deviation.
   check_equal("y", y, rounded(type, {4 * kUnit * 5, 2 * kUnit}));
@@ -85,7 +137,7 @@ void non_finite_case(Twins& twins, DType type) {
         values[static_cast<std::size_t>(position)] = bad;
         const Pair x = twins.values(type, Layout::flat, {count}, values);
         for (const double before : {0.0, 1.0}) {
-          const Pair flag = twins.values(DType::i32, Layout::flat, {1}, {before});
+          const Pair flag = twins.values(DType::f32, Layout::flat, {1}, {before});
           twins.run([&](Backend& b, Stream& stream, int i) { b.non_finite_check(stream, x[i], flag[i]); });
           check_equal("flag", flag, kExact);
         }
@@ -117,10 +169,9 @@ void sgd(Backend& tested) {
   Twins twins(tested);
   for (const DType working : {DType::f32, DType::bf16}) {
     for (const std::int64_t count : {1, 3, 64, 1001, 70000}) {
-      sgd_case(twins, count, {.learning_rate = 0.1f}, working);
-      sgd_case(twins, count, {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 5e-4f}, working);
-      sgd_case(twins, count,
-               {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.1f, .nesterov = true}, working);
+      sgd_case(twins, count, {}, working);
+      sgd_case(twins, count, {.momentum = 0.9f, .weight_decay = 5e-4f}, working);
+      sgd_case(twins, count, {.momentum = 0.9f, .weight_decay = 0.1f, .nesterov = true}, working);
     }
   }
 }
@@ -137,7 +188,6 @@ void augment(Backend& tested) {
         for (const std::int64_t padding : {0, 2, 4}) {
           options.train = train;
           options.padding = padding;
-          options.epoch = padding + 3;
           augment_case(twins, shape, options, type);
         }
       }
@@ -149,6 +199,8 @@ void utilities(Backend& tested) {
   Twins twins(tested);
   cast_case(twins);
   for (const DType type : {DType::f32, DType::bf16}) non_finite_case(twins, type);
+  copy_if_case(twins);
+  loss_scale_case(twins);
   memory_case(twins);
 }
 

@@ -169,9 +169,9 @@ TEST_CASE("softmax cross-entropy: gradient of the logits") {
   const TensorView labels = rig.tensor(Layout::flat, Shape{4}, DType::i32);
   for (int i = 0; i < 4; ++i) labels.as<std::int32_t>()[i] = (3 * i) % 5;
   const Objective objective{[&] {
-    loss.forward(rig.forward, logits, labels, {});
+    loss.forward(rig.forward, logits, labels, {}, {});
     return static_cast<double>(loss.loss().as<float>()[0]);
   }};
-  loss.forward(rig.forward, logits, labels, dlogits);
+  loss.forward(rig.forward, logits, labels, {}, dlogits);
   check_gradient(objective, logits, dlogits);
 }

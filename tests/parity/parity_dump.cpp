@@ -20,6 +20,7 @@ struct Arguments {
   std::string device = "cpu", input, output, mode = "training", dtype = "f32";
   int threads = 1, steps = 1;
   ResNetOptions network;
+  float learning_rate = 0;
   SgdOptions sgd;
 };
 
@@ -75,7 +76,7 @@ void run_network(const Arguments& a, const Device& device) {
     losses.push_back(runner.step(find(file, "images/" + number).values,
                                  find(file, "labels/" + number).integers, mode, GradMode::overwrite));
     if (step == 0) save_first_step(runner, out);
-    runner.sgd(a.sgd);
+    runner.sgd(a.learning_rate, a.sgd);
   }
   out["loss"] = to_file(Shape{a.steps}, losses);
   write_tensors(a.output, out);
@@ -105,7 +106,7 @@ int run(int argc, char** argv) {
   network->add_option("--mode", a.mode)->check(CLI::IsMember({"training", "frozen"}));
   network->add_option("--dtype", a.dtype)->check(CLI::IsMember({"f32", "bf16"}));
   network->add_option("--steps", a.steps);
-  network->add_option("--lr", a.sgd.learning_rate);
+  network->add_option("--lr", a.learning_rate);
   network->add_option("--momentum", a.sgd.momentum);
   network->add_option("--weight-decay", a.sgd.weight_decay);
   CLI11_PARSE(app, argc, argv);

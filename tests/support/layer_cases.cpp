@@ -142,7 +142,7 @@ void run_loss(Case& c) {
   const TensorView logits = c.load("logits"), labels = c.load("labels"), dlogits = c.like(logits);
   SoftmaxCrossEntropy loss("loss", static_cast<float>(c.option(0)) / 100.0f);
   loss.layout(c.arena_for(kSlack));
-  loss.forward({c.context, Mode::training}, logits, labels, dlogits);
+  loss.forward({c.context, Mode::training}, logits, labels, {}, dlogits);
   c.compare("loss", loss.loss());
   c.compare("dlogits", dlogits);
 }

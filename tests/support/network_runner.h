@@ -37,7 +37,7 @@ class NetworkRunner : public Harness {
     if (input.dtype != DType::f32) backend.cast(stream, staged, input);
     backend.copy_to_device(stream, labels_.data, labels.data(), labels_.first(n).bytes());
     const TensorView logits = net.forward(context, n, mode);
-    loss_.forward({context, mode}, logits, labels_.first(n), net.logits_gradient(n));
+    loss_.forward({context, mode}, logits, labels_.first(n), {}, net.logits_gradient(n));
     net.backward(context, n, mode, gradients, ready);
     float loss = 0;
     backend.copy_to_host(stream, &loss, loss_.loss().data, sizeof loss);
@@ -45,9 +45,11 @@ class NetworkRunner : public Harness {
     return loss;
   }
 
-  void sgd(const SgdOptions& options) {
-    context.backend.sgd_step(context.stream, options, store.all_weights(), store.all_gradients(),
-                             store.all_momenta(), store.workings(0, store.count() - 1));
+  void sgd(float learning_rate, const SgdOptions& options) {
+    context.backend.copy_to_device(context.stream, rate_.data, &learning_rate, sizeof learning_rate);
+    context.backend.sgd_step(context.stream, options, {rate_, {}, {}}, store.all_weights(),
+                             store.all_gradients(), store.all_momenta(),
+                             store.workings(0, store.count() - 1));
   }
 
   std::vector<float> to_host(const TensorView& t) {
@@ -70,12 +72,13 @@ class NetworkRunner : public Harness {
     net.layout(arena, batch, compute);
     loss_.layout(arena);
     labels_ = arena.tensor(DType::i32, Layout::flat, Shape{batch});
+    rate_ = arena.tensor(DType::f32, Layout::flat, Shape{1});
     if (compute != DType::f32) images_ = arena.tensor(DType::f32, Layout::nhwc, net.input(batch).shape);
   }
 
   Arena arena_;
   SoftmaxCrossEntropy loss_{"loss", 0.0f};
-  TensorView labels_, images_;
+  TensorView labels_, images_, rate_;
 };
 
 }  // namespace lockstep::test
