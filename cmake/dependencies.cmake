@@ -38,22 +38,24 @@ if(NOT LOCKSTEP_ONEDNN STREQUAL "OFF")
 endif()
 lockstep_optional(LOCKSTEP_ONEDNN "oneDNN" ${LOCKSTEP_HAVE_ONEDNN})
 
-# The CUDA backend needs cuDNN 9 (its graph API) and cuBLAS beside the toolkit's compiler and runtime.
+# The CUDA backend needs cuDNN 9 (its graph API), cuBLAS and, for several ranks, NCCL beside the toolkit's compiler and runtime.
 set(LOCKSTEP_HAVE_CUDNN FALSE)
 if(NOT LOCKSTEP_CUDA STREQUAL "OFF" AND NOT LOCKSTEP_CUDNN STREQUAL "OFF")
   find_package(CUDAToolkit QUIET)
   find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
   find_path(CUBLAS_INCLUDE_DIR cublas_v2.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUBLAS_INCLUDE_DIR)
-  if(CUDNN_INCLUDE_DIR AND CUDNN_LIBRARY AND CUBLAS_INCLUDE_DIR)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR})
+  mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY CUBLAS_INCLUDE_DIR NCCL_INCLUDE_DIR NCCL_LIBRARY)
+  if(CUDNN_INCLUDE_DIR AND CUDNN_LIBRARY AND CUBLAS_INCLUDE_DIR AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
     set(LOCKSTEP_HAVE_CUDNN TRUE)
     add_library(lockstep_cudnn UNKNOWN IMPORTED)
     set_target_properties(lockstep_cudnn PROPERTIES
       IMPORTED_LOCATION "${CUDNN_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${CUDNN_INCLUDE_DIR}")
   endif()
 endif()
-lockstep_optional(LOCKSTEP_CUDNN "cuDNN 9 and cuBLAS" ${LOCKSTEP_HAVE_CUDNN})
+lockstep_optional(LOCKSTEP_CUDNN "cuDNN 9, cuBLAS and NCCL" ${LOCKSTEP_HAVE_CUDNN})
 
 # CUDA: NVIDIA's compiler and libraries, or the simulated GPU of the tests, for which .cu files are C++ and only the
 # toolkit's headers and cuDNN are needed. Sanitizers, which nvcc does not know, take the simulated one.
@@ -69,7 +71,7 @@ if(LOCKSTEP_CUDA STREQUAL "SIMULATED" OR (LOCKSTEP_SANITIZE AND NOT LOCKSTEP_CUD
     add_subdirectory(tests/cudasim)
     target_link_libraries(lockstep_cuda_runtime INTERFACE lockstep_cudasim)
   elseif(LOCKSTEP_CUDA STREQUAL "SIMULATED")
-    message(FATAL_ERROR "lockstep: LOCKSTEP_CUDA=SIMULATED needs the CUDA Toolkit's headers, cuBLAS's and cuDNN 9, which were not found.")
+    message(FATAL_ERROR "lockstep: LOCKSTEP_CUDA=SIMULATED needs the CUDA Toolkit's headers, cuBLAS's and NCCL's, and cuDNN 9, which were not found.")
   endif()
 elseif(NOT LOCKSTEP_CUDA STREQUAL "OFF")
   include(CheckLanguage)
@@ -87,8 +89,8 @@ elseif(NOT LOCKSTEP_CUDA STREQUAL "OFF")
       # cuBLAS and cuDNN are loaded when they are first called (kernels/cuda/nvidia_libraries.cpp).
       set(LOCKSTEP_CUDA_LOADS_LIBRARIES TRUE)
       target_link_libraries(lockstep_cuda_runtime INTERFACE CUDA::cudart ${CMAKE_DL_LIBS})
-      target_include_directories(lockstep_cuda_runtime SYSTEM INTERFACE "${CUDNN_INCLUDE_DIR}")
+      target_include_directories(lockstep_cuda_runtime SYSTEM INTERFACE "${CUDNN_INCLUDE_DIR}" "${NCCL_INCLUDE_DIR}")
     endif()
   endif()
 endif()
-lockstep_optional(LOCKSTEP_CUDA "CUDA Toolkit with cuDNN 9 and cuBLAS" ${LOCKSTEP_HAVE_CUDA})
+lockstep_optional(LOCKSTEP_CUDA "CUDA Toolkit with cuDNN 9, cuBLAS and NCCL" ${LOCKSTEP_HAVE_CUDA})

@@ -24,6 +24,8 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual const char* name() const = 0;
+  // For people: library, version, algorithm.
+  virtual std::string description() const { return name(); }
   virtual int rank() const = 0;
   virtual int size() const = 0;
 

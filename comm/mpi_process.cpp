@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/cuda_communicator.h"
 #include "comm/mpi_communicator.h"
 #include "comm/process.h"
 #include "comm/single_communicator.h"
@@ -50,13 +51,15 @@ void check_same_build(MPI_Comm comm, int size) {
 
 class Process::Impl {
  public:
-  explicit Impl(std::chrono::seconds timeout);
+  explicit Impl(std::chrono::seconds timeout_of_collectives);
   ~Impl();
 
+  std::chrono::seconds timeout;
   HostAllocator allocator;
   std::unique_ptr<Watchdog> watchdog;  // null: one process, MPI is not initialised
   std::unique_ptr<Communicator> communicator;
-  MpiCommunicator* mpi = nullptr;  // the communicator, where it is MPI's
+  MpiCommunicator* mpi = nullptr;           // the communicator, where it is MPI's
+  std::unique_ptr<Communicator> on_device;  // behind the one that it uses; null: not asked for
   int rank = 0, size = 1, local_rank = 0, local_size = 1;
 
  private:
@@ -65,10 +68,11 @@ class Process::Impl {
 };
 
 // MPI start-up costs a quarter of a second and its library's threads: one process goes without.
-Process::Impl::Impl(std::chrono::seconds timeout) {
+Process::Impl::Impl(std::chrono::seconds timeout_of_collectives) : timeout(timeout_of_collectives) {
   const LaunchInfo launch = launch_info();
   if (launch.size <= 1) {
-    communicator = make_single_communicator(std::make_unique<InlineStream>(), allocator);
+    communicator =
+        make_single_communicator(std::make_unique<InlineStream>(), std::make_unique<HostAllocator>());
     return;
   }
   watchdog = std::make_unique<Watchdog>(launch.rank, timeout, end_process_on_timeout);
@@ -119,10 +123,12 @@ Process::Impl::~Impl() {
   if (std::uncaught_exceptions() > exceptions_) {
     // This rank failed and the others do not know: the worker may wait for them for ever, and so would
     // MPI_Finalize. Both are left as they are; main() ends the process.
+    on_device.reset();  // aborts what is under way there
     static_cast<void>(communicator.release());
     static_cast<void>(watchdog.release());
     return;
   }
+  on_device.reset();
   communicator.reset();  // runs what is queued; from here on this thread may call MPI
   const std::string operation = "MPI_Finalize";
   const Watchdog::Guard guard(*watchdog, operation);
@@ -145,7 +151,11 @@ int Process::local_size() const {
   return impl_->local_size;
 }
 Communicator& Process::communicator() {
-  return *impl_->communicator;
+  return impl_->on_device ? *impl_->on_device : *impl_->communicator;
+}
+
+void Process::use_cuda(int device) {
+  impl_->on_device = make_cuda_communicator(*impl_->communicator, device, impl_->timeout);
 }
 
 void Process::abort(ExitCode code) {

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "comm/cuda_communicator.h"
 #include "comm/process.h"
 #include "comm/single_communicator.h"
 
@@ -9,12 +10,14 @@ namespace lockstep {
 
 class Process::Impl {
  public:
-  HostAllocator allocator;
+  std::chrono::seconds timeout;
   std::unique_ptr<Communicator> communicator =
-      make_single_communicator(std::make_unique<InlineStream>(), allocator);
+      make_single_communicator(std::make_unique<InlineStream>(), std::make_unique<HostAllocator>());
+  std::unique_ptr<Communicator> on_device;  // behind the one that it uses; null: not asked for
 };
 
-Process::Process(std::chrono::seconds) : impl_(std::make_unique<Impl>()) {
+Process::Process(std::chrono::seconds timeout) : impl_(std::make_unique<Impl>()) {
+  impl_->timeout = timeout;
   const LaunchInfo launch = launch_info();
   if (launch.size > 1) {
     throw AgreedError(
@@ -42,7 +45,11 @@ int Process::local_size() const {
 }
 
 Communicator& Process::communicator() {
-  return *impl_->communicator;
+  return impl_->on_device ? *impl_->on_device : *impl_->communicator;
+}
+
+void Process::use_cuda(int device) {
+  impl_->on_device = make_cuda_communicator(*impl_->communicator, device, impl_->timeout);
 }
 
 void Process::abort(ExitCode code) {

@@ -35,8 +35,12 @@ class Process {
   int local_rank() const;  // among the ranks of this host (MPI_Comm_split_type)
   int local_size() const;
 
-  // The collectives of this job; its comm stream is a worker thread (inline for one process).
+  // The collectives of this job. For tensors in host memory; its comm stream is a worker thread (inline for
+  // one process).
   Communicator& communicator();
+  // From now on for tensors on this rank's CUDA device. All ranks call it together; errors as of
+  // make_cuda_communicator().
+  void use_cuda(int device);
 
   // Ends the whole job with this code, from any thread, without waiting for anybody. The message is already
   // printed.

@@ -9,14 +9,14 @@ namespace {
 // One process: the mean, sum and maximum over one rank are the data itself, so there is nothing to do.
 class SingleCommunicator final : public Communicator {
  public:
-  SingleCommunicator(std::unique_ptr<Stream> stream, Allocator& allocator)
-      : stream_(std::move(stream)), allocator_(allocator) {}
+  SingleCommunicator(std::unique_ptr<Stream> stream, std::unique_ptr<Allocator> allocator)
+      : stream_(std::move(stream)), allocator_(std::move(allocator)) {}
 
   const char* name() const override { return "single"; }
   int rank() const override { return 0; }
   int size() const override { return 1; }
   Stream& stream() override { return *stream_; }
-  Allocator& allocator() override { return allocator_; }
+  Allocator& allocator() override { return *allocator_; }
 
   void all_reduce(float*, std::int64_t, ReduceOp, const std::string&) override {}
   // Host collectives come after the work on the stream, here as in a job of many ranks.
@@ -32,13 +32,14 @@ class SingleCommunicator final : public Communicator {
 
  private:
   std::unique_ptr<Stream> stream_;
-  Allocator& allocator_;
+  std::unique_ptr<Allocator> allocator_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_single_communicator(std::unique_ptr<Stream> stream, Allocator& allocator) {
-  return std::make_unique<SingleCommunicator>(std::move(stream), allocator);
+std::unique_ptr<Communicator> make_single_communicator(std::unique_ptr<Stream> stream,
+                                                       std::unique_ptr<Allocator> allocator) {
+  return std::make_unique<SingleCommunicator>(std::move(stream), std::move(allocator));
 }
 
 }  // namespace lockstep

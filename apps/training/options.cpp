@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "comm/cuda_communicator.h"
 #include "comm/process.h"
 #include "core/host.h"
 #include "kernels/backend.h"
@@ -90,13 +91,6 @@ Options resolve(const Options& given, int ranks, int local_ranks) {
   Options options = given;
   if (options.global_batch != Options::kUnset) options.batch_size = options.global_batch / ranks;
   if (options.device == "auto") options.device = has_cpu_backend() ? "cpu" : "reference";
-  if (options.device == "cuda" && ranks > 1) {
-    fail(ExitCode::device,
-         "--device cuda: {} ranks on CUDA devices need NCCL, which this build does not have: start one "
-         "process, "
-         "or use --device cpu",
-         ranks);
-  }
   if (options.threads == Options::kUnset)
     options.threads = std::max(1, granted_cores() / std::max(1, local_ranks));
   return options;
@@ -159,8 +153,9 @@ Items verified_items(const std::vector<ExtraOption>& extra) {
 }
 
 std::string version_text() {
-  return fmt::format("lockstep {}\nbuild     {}\nMPI       {}\nCPU       {}\nCUDA      {}\n", version(),
-                     build_id(), mpi_library(), cpu_backend_libraries(), cuda_backend_libraries());
+  return fmt::format("lockstep {}\nbuild     {}\nMPI       {}\nCPU       {}\nCUDA      {}\nNCCL      {}\n",
+                     version(), build_id(), mpi_library(), cpu_backend_libraries(), cuda_backend_libraries(),
+                     nccl_library());
 }
 
 }  // namespace lockstep

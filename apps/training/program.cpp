@@ -28,6 +28,7 @@ ExitCode run(Process& process, const Program& program, const Options& given,
         device = device_of(resolved, process.local_rank(), process.local_size(),
                            resolved.device == "cuda" ? cuda_device_count() : 0);
       });
+      if (device.kind == DeviceKind::cuda) process.use_cuda(device.index);
       verify_equal(process.communicator(), "option", verified_items(program.extra));
       return program.work({process, given, resolved, device, clock});
     });

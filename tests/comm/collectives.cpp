@@ -43,8 +43,8 @@ class Environment {
 }  // namespace
 
 TEST_CASE("one process: every collective leaves its data as it is") {
-  HostAllocator allocator;
-  const auto communicator = make_single_communicator(std::make_unique<InlineStream>(), allocator);
+  const auto communicator =
+      make_single_communicator(std::make_unique<InlineStream>(), std::make_unique<HostAllocator>());
   CHECK(communicator->size() == 1);
   CHECK(communicator->rank() == 0);
   std::vector<float> data{1, 2, 3};

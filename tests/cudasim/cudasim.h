@@ -25,6 +25,7 @@ struct Config {
   bool hidden = false;
   Order order = Order::forward;
   std::uint32_t seed = 1;
+  std::string name = "NVIDIA_H200";  // of the devices
   // The call of that name (all of its calls together are counted from 1) fails; 0: none does.
   std::string failing_call;
   std::int64_t failing_number = 0;
@@ -32,7 +33,8 @@ struct Config {
 };
 
 // Before the first CUDA call of a program its environment counts:
-//   CUDASIM="devices=4 memory=1073741824 eager=1 hidden=1 order=random seed=3 fail=cudaMemcpyAsync:7:700"
+//   CUDASIM="devices=4 memory=1073741824 eager=1 hidden=1 order=random seed=3 name=A100
+//   fail=cudaMemcpyAsync:7:700"
 // An unknown word ends the program.
 Config config();
 void configure(const Config& config);  // for the calls that follow; counts calls from 1 again
@@ -50,7 +52,8 @@ class Configured {                     // for a scope
 // What is alive of the program's: allocations, streams, events. At the exit of a program that leaves
 // something, the simulator prints it and ends with code 99.
 struct Alive {
-  std::int64_t device_allocations = 0, device_bytes = 0, pinned_allocations = 0, streams = 0, events = 0;
+  std::int64_t device_allocations = 0, device_bytes = 0, pinned_allocations = 0;
+  std::int64_t streams = 0, events = 0, graphs = 0;
   bool operator==(const Alive&) const = default;
 };
 Alive alive();

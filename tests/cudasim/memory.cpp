@@ -22,10 +22,10 @@ constexpr std::int64_t kPage = 4096;
 constexpr int kLeak = 99;
 
 [[noreturn]] void bad_environment(const std::string& word) {
-  std::fprintf(
-      stderr,
-      "CUDASIM: \"%s\" is not one of devices= memory= eager= hidden= order= seed= fail=CALL:NUMBER:ERROR\n",
-      word.c_str());
+  std::fprintf(stderr,
+               "CUDASIM: \"%s\" is not one of devices= memory= eager= hidden= order= seed= name= "
+               "fail=CALL:NUMBER:ERROR\n",
+               word.c_str());
   std::_Exit(2);
 }
 
@@ -64,6 +64,8 @@ Config config_of_environment() {
       config.order = order_of(value);
     else if (name == "seed")
       config.seed = static_cast<std::uint32_t>(std::atoll(value.c_str()));
+    else if (name == "name")
+      config.name = value;
     else if (name == "fail")
       read_failure(value, config);
     else
@@ -75,13 +77,13 @@ Config config_of_environment() {
 void report_leaks() {
   const Alive left = alive();
   if (left == Alive{}) return;
-  std::fprintf(
-      stderr,
-      "cudasim: at exit %lld device allocations (%lld bytes), %lld pinned ones, %lld streams and %lld events "
-      "are alive\n",
-      static_cast<long long>(left.device_allocations), static_cast<long long>(left.device_bytes),
-      static_cast<long long>(left.pinned_allocations), static_cast<long long>(left.streams),
-      static_cast<long long>(left.events));
+  std::fprintf(stderr,
+               "cudasim: at exit %lld device allocations (%lld bytes), %lld pinned ones, %lld streams, %lld "
+               "graphs and "
+               "%lld events are alive\n",
+               static_cast<long long>(left.device_allocations), static_cast<long long>(left.device_bytes),
+               static_cast<long long>(left.pinned_allocations), static_cast<long long>(left.streams),
+               static_cast<long long>(left.graphs), static_cast<long long>(left.events));
   std::fflush(nullptr);
   std::_Exit(kLeak);
 }
@@ -208,6 +210,7 @@ Alive alive() {
   }
   result.streams = static_cast<std::int64_t>(state().streams.size());
   result.events = state().events;
+  result.graphs = state().graphs;
   return result;
 }
 
@@ -254,6 +257,20 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 
+// An H200, unless the configuration names another. The UUID holds the number of the device.
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  const Lock lock(state().mutex);
+  if (const cudaError_t error = entry(lock, "cudaGetDeviceProperties")) return answer(error);
+  if (device < 0 || device >= state().config.devices) return answer(cudaErrorInvalidDevice);
+  *properties = {};
+  state().config.name.copy(properties->name, sizeof properties->name - 1);
+  properties->uuid.bytes[15] = static_cast<char>(device);
+  properties->major = 9;
+  properties->multiProcessorCount = 132;
+  properties->totalGlobalMem = static_cast<std::size_t>(state().config.memory);
+  return cudaSuccess;
+}
+
 cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;
@@ -262,6 +279,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   const Lock lock(state().mutex);
   if (const cudaError_t error = entry(lock, "cudaMalloc")) return answer(error);
+  if (const cudaError_t error = refuse_in_capture(lock)) return answer(error);
   std::int64_t& used = state().used[current_device()];
   const auto wanted = static_cast<std::int64_t>(bytes);
   if (wanted > state().config.memory - used) return answer(cudaErrorMemoryAllocation);
@@ -276,6 +294,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
   Lock lock(state().mutex);
+  if (const cudaError_t error = refuse_in_capture(lock)) return answer(error);
   const auto found = state().allocations.find(static_cast<char*>(data));
   if (found == state().allocations.end() || found->second.device < 0) return answer(cudaErrorInvalidValue);
   ++state().counts.host_waits;
@@ -295,6 +314,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
   const Lock lock(state().mutex);
   if (const cudaError_t error = entry(lock, "cudaMallocHost")) return answer(error);
+  if (const cudaError_t error = refuse_in_capture(lock)) return answer(error);
   *data = allocate(static_cast<std::int64_t>(bytes), -1);
   return cudaSuccess;
 }
@@ -321,6 +341,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   CUstream_st& on = resolve(stream);
   const bool pageable = (kind == cudaMemcpyHostToDevice && is_pageable(from, bytes)) ||
                         (kind == cudaMemcpyDeviceToHost && is_pageable(to, bytes));
+  if (pageable) {
+    if (const cudaError_t error = refuse_in_capture(lock, on)) return answer(error);
+  }
   push(lock, on, {.run = [=] { std::memcpy(to, from, bytes); }, .waits_for = nullptr, .completes = nullptr});
   if (pageable) {
     ++state().counts.host_waits;

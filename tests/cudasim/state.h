@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "cudasim/cudasim.h"
 
@@ -19,16 +20,40 @@ struct Task {
   std::shared_ptr<Record> waits_for;  // of another stream
   std::shared_ptr<Record> completes;
 };
+
+// Work that was captured. Nodes are in the order of their capture, so a node comes after the nodes in
+// `after`.
+struct Node {
+  std::function<void()> run;
+  std::vector<std::size_t> after;
+};
+struct Capture {
+  CUstream_st* origin = nullptr;
+  std::set<CUstream_st*> streams;  // the origin, and those that wait for an event of it
+  std::vector<Node> nodes;
+  bool broken = false;  // by a call that cannot be captured
+};
 }  // namespace cudasim
 
 struct CUstream_st {
   int device = 0;
   std::deque<cudasim::Task> tasks;
-  bool busy = false;  // a host thread runs a task of it
+  bool busy = false;                          // a host thread runs a task of it
+  std::shared_ptr<cudasim::Capture> capture;  // null: none
+  std::vector<std::size_t> last;              // of capture: what the next node comes after
 };
 
 struct CUevent_st {
   std::shared_ptr<cudasim::Record> record;
+  std::shared_ptr<cudasim::Capture> capture;  // it was recorded in one, behind these nodes
+  std::vector<std::size_t> nodes;
+};
+
+struct CUgraph_st {
+  std::vector<cudasim::Node> nodes;
+};
+struct CUgraphExec_st {
+  std::shared_ptr<const std::vector<cudasim::Node>> nodes;
 };
 
 namespace cudasim {
@@ -54,7 +79,7 @@ struct State {
   std::map<int, std::int64_t> used;
   std::map<int, CUstream_st> default_streams;
   std::set<CUstream_st*> streams;
-  std::int64_t events = 0;
+  std::int64_t events = 0, graphs = 0;
   int working = 0;  // tasks that run now
   Counts counts;
   std::string fault;
@@ -73,7 +98,12 @@ cudaError_t answer(cudaError_t error);
 cudaError_t entry(const Lock& lock, const char* call);
 
 CUstream_st& resolve(cudaStream_t stream);
-void push(Lock& lock, CUstream_st& stream, Task task);  // runs it where the configuration is eager
+// Runs it where the configuration is eager; where the stream is captured, adds it there.
+void push(Lock& lock, CUstream_st& stream, Task task);
+// What a call that cannot be captured answers: an error where this thread, or this stream, is in a capture,
+// which is then broken; else cudaSuccess.
+cudaError_t refuse_in_capture(const Lock& lock);
+cudaError_t refuse_in_capture(const Lock& lock, CUstream_st& stream);
 void wait_for(Lock& lock, const std::shared_ptr<Record>& record);
 void drain(Lock& lock, CUstream_st& stream);
 void drain_device(Lock& lock, int device);

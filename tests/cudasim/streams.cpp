@@ -75,6 +75,12 @@ void wait_for(Lock& lock, const std::shared_ptr<Record>& record) {
 }
 
 void push(Lock& lock, CUstream_st& stream, Task task) {
+  if (stream.capture) {
+    std::vector<Node>& nodes = stream.capture->nodes;
+    nodes.push_back({std::move(task.run), stream.last});
+    stream.last = {nodes.size() - 1};
+    return;
+  }
   stream.tasks.push_back(std::move(task));
   if (state().config.eager) drain(lock, stream);
 }
@@ -121,7 +127,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   const Lock lock(state().mutex);
   if (const cudaError_t error = entry(lock, "cudaStreamCreateWithFlags")) return answer(error);
   if (flags != cudaStreamNonBlocking) return answer(cudaErrorNotSupported);
-  *stream = new CUstream_st{.device = current_device(), .tasks = {}, .busy = false};
+  *stream = new CUstream_st;
+  (*stream)->device = current_device();
   state().streams.insert(*stream);
   return cudaSuccess;
 }
@@ -136,6 +143,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   Lock lock(state().mutex);
   if (state().streams.count(stream) == 0) return answer(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t error = refuse_in_capture(lock, *stream)) return answer(error);
   drain(lock, *stream);
   state().streams.erase(stream);
   delete stream;
@@ -145,6 +153,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   Lock lock(state().mutex);
   if (const cudaError_t error = entry(lock, "cudaStreamSynchronize")) return answer(error);
+  if (const cudaError_t error = refuse_in_capture(lock, resolve(stream))) return answer(error);
   ++state().counts.host_waits;
   drain(lock, resolve(stream));
   return answer(state().sticky);
@@ -153,6 +162,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaDeviceSynchronize() {
   Lock lock(state().mutex);
   if (const cudaError_t error = entry(lock, "cudaDeviceSynchronize")) return answer(error);
+  if (const cudaError_t error = refuse_in_capture(lock)) return answer(error);
   ++state().counts.host_waits;
   drain_device(lock, current_device());
   return answer(state().sticky);
@@ -161,8 +171,22 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   Lock lock(state().mutex);
   if (const cudaError_t error = entry(lock, "cudaStreamWaitEvent")) return answer(error);
-  if (event->record)
-    push(lock, resolve(stream), {.run = nullptr, .waits_for = event->record, .completes = nullptr});
+  CUstream_st& waiting = resolve(stream);
+  if (event->capture) {
+    if (!waiting.capture) {
+      waiting.capture = event->capture;
+      waiting.capture->streams.insert(&waiting);
+    }
+    if (waiting.capture != event->capture) return answer(cudaErrorStreamCaptureMerge);
+    waiting.last.insert(waiting.last.end(), event->nodes.begin(), event->nodes.end());
+    return cudaSuccess;
+  }
+  if (!event->record) return cudaSuccess;
+  if (waiting.capture) {
+    waiting.capture->broken = true;
+    return answer(cudaErrorStreamCaptureIsolation);
+  }
+  push(lock, waiting, {.run = nullptr, .waits_for = event->record, .completes = nullptr});
   return cudaSuccess;
 }
 
@@ -192,6 +216,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Lock lock(state().mutex);
   if (const cudaError_t error = entry(lock, "cudaEventRecord")) return answer(error);
   CUstream_st& on = resolve(stream);
+  event->capture = on.capture;
+  event->nodes = on.last;
+  event->record = nullptr;
+  if (on.capture) return cudaSuccess;
   event->record = std::make_shared<Record>(Record{.stream = &on, .done = false});
   push(lock, on, {.run = nullptr, .waits_for = nullptr, .completes = event->record});
   return cudaSuccess;
@@ -200,12 +228,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Lock lock(state().mutex);
   if (const cudaError_t error = entry(lock, "cudaEventQuery")) return answer(error);
+  if (event->capture) return answer(cudaErrorCapturedEvent);
   return !event->record || event->record->done ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   Lock lock(state().mutex);
   if (const cudaError_t error = entry(lock, "cudaEventSynchronize")) return answer(error);
+  if (event->capture) return answer(cudaErrorCapturedEvent);
   ++state().counts.host_waits;
   if (const std::shared_ptr<Record> record = event->record) wait_for(lock, record);
   return answer(state().sticky);
