@@ -120,6 +120,7 @@ void Engine::build_model() {
     settings.seed = static_cast<std::uint64_t>(options_.seed);
     settings.overlap = options_.overlap;
     settings.loss_scaling = options_.dtype == "fp16";
+    settings.record = options_.cuda_graph;
     settings.lag = options_.device == "cuda" ? 1 : 0;
     settings.bucket_caps_bytes = bucket_caps(options_, communicator_.size());
     step_ = std::make_unique<TrainStep>(context_, communicator_, *model_, store_, *train_data_, settings);

@@ -135,6 +135,7 @@ std::vector<OptionRow> machine_rows() {
        .help = "MiB that close each further gradient bucket",
        .high = 1e6},
       {.name = "overlap", .field = &O::overlap, .help = "Average gradients while backward is still running"},
+      {.name = "cuda-graph", .field = &O::cuda_graph, .help = "Replay each step as one CUDA graph"},
       {.name = "timeout",
        .field = &O::timeout,
        .help = "Seconds that a collective may wait for a rank",

@@ -81,6 +81,9 @@ void refuse_contradictions(const Options& o, int ranks) {
   if (o.evaluate_only && !o.dump_indices.empty()) {
     fail(ExitCode::usage, "--dump-indices writes what training sees, but --evaluate-only does not train");
   }
+  if (o.cuda_graph && !o.trace.empty()) {
+    fail(ExitCode::usage, "--trace times the parts of a step, but --cuda-graph runs it as one: give one of the two");
+  }
   refuse_shared_files(o);
 }
 
@@ -91,6 +94,9 @@ Options resolve(const Options& given, int ranks, int local_ranks) {
   Options options = given;
   if (options.global_batch != Options::kUnset) options.batch_size = options.global_batch / ranks;
   if (options.device == "auto") options.device = has_cpu_backend() ? "cpu" : "reference";
+  if (options.cuda_graph && options.device != "cuda") {
+    fail(ExitCode::usage, "--cuda-graph needs --device cuda, and this is --device {}", options.device);
+  }
   if (options.threads == Options::kUnset)
     options.threads = std::max(1, granted_cores() / std::max(1, local_ranks));
   return options;

@@ -45,6 +45,7 @@ struct Options {
   double first_bucket_cap_mb = 1.0;  // small, so that communication starts early
   double bucket_cap_mb = 25.0;
   bool overlap = true;
+  bool cuda_graph = false;
   std::int64_t timeout = 300;
   // run
   std::string checkpoint_dir;
