@@ -36,6 +36,16 @@ class Training(ProgramTest):
         self.compare(2, [("eager=1 order=random seed=7", []), ("order=random seed=6", ["--cuda-graph"]),
                          ("hidden=1", ["--cuda-graph"]), ("", ["--no-overlap", "--bucket-cap-mb", "1"])])
 
+    def test_a_profiler_sees_layers_and_buckets(self):
+        ranges = self.path("ranges")
+        tool = BIN.parent / "tests" / "cudasim" / "test" / "libnvtx_tool.so"
+        self.good(run(2, [*SHORT, "--device", "cuda"],
+                      env={**os.environ, "NVTX_INJECTION64_PATH": str(tool), "NVTX_TOOL_OUTPUT": ranges}))
+        names = pathlib.Path(ranges).read_text().splitlines()
+        for name in ("forward", "layer1.0.conv1", "backward", "fc", "update"):
+            self.assertIn(name, names)
+        self.assertTrue(any(name.startswith("all_reduce of bucket 0 (fc.") for name in names), names)
+
     def compare(self, ranks, cases):
         expected = self.losses(ranks, "cpu", "")
         for simulator, more in cases:
