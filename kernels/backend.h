@@ -84,12 +84,19 @@ struct AugmentOptions {
   float inverse_deviation[3] = {1, 1, 1};
 };
 
+// In bytes. On a device what is taken of it, by whomever; on the host the most that this process has had at a
+// time, and no total (0).
+struct MemoryUse {
+  std::int64_t used = 0, total = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
   virtual Allocator& allocator() = 0;       // memory that its ops can use
   virtual Allocator& host_allocator() = 0;  // host memory with which a copy does not make the host wait
+  virtual MemoryUse memory_use() const = 0;
   virtual std::unique_ptr<Stream> make_compute_stream() = 0;
   // Changes whenever scratch memory of the ops has moved: what was recorded before must not be replayed.
   virtual std::int64_t scratch_generation() const { return 0; }

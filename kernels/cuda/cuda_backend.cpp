@@ -27,6 +27,12 @@ void warn(const std::string& message) {
 CudaBackend::CudaBackend(int device)
     : device_(made_current(device)), allocator_(device), machine_(device, warn) {}
 
+MemoryUse CudaBackend::memory_use() const {
+  std::size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return {static_cast<std::int64_t>(total - free), static_cast<std::int64_t>(total)};
+}
+
 std::unique_ptr<Stream> CudaBackend::make_compute_stream() {
   return std::make_unique<CudaStream>(device_);
 }

@@ -13,6 +13,7 @@ class CudaBackend final : public Backend {
   const char* name() const override { return "cuda"; }
   Allocator& allocator() override { return allocator_; }
   Allocator& host_allocator() override { return host_allocator_; }
+  MemoryUse memory_use() const override;
   std::unique_ptr<Stream> make_compute_stream() override;
   std::int64_t scratch_generation() const override { return machine_.workspace.growths(); }
 

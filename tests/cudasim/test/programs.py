@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import sys
 
@@ -11,15 +12,15 @@ from program import (BIN, ProgramTest, Running, checksums, epoch_lines, main, on
                      step_lines)  # noqa: E402
 
 # Damped, so that rounding does not grow from step to step: last gamma of each block 0.1, small learning rate.
-LINE = ["--model", "resnet18", "--stem", "cifar", "--batch-size", "4", "--residual-gamma", "0.1", "--lr", "1e-3",
+LINE = ["--model", "resnet18", "--stem", "cifar", "--residual-gamma", "0.1", "--lr", "1e-3",
         "--limit-test", "6", "--threads", "1"]
-SHORT = [*LINE, "--limit-train", "16", "--epochs", "1"]
+SHORT = [*LINE, "--batch-size", "4", "--limit-train", "16", "--epochs", "1"]
 
 
 class Training(ProgramTest):
     def losses(self, ranks, device, simulator, *more):
         metrics = self.path("m.jsonl")
-        line = [*LINE, "--limit-train", str(16 * max(1, ranks)), "--epochs", "1", "--device", device, "--metrics", metrics,
+        line = [*LINE, "--batch-size", "4", "--limit-train", str(16 * max(1, ranks)), "--epochs", "1", "--device", device, "--metrics", metrics,
                 *more]
         self.good(run(ranks, line, env={**os.environ, "CUDASIM": simulator}))
         return [line["loss"] for line in step_lines(metrics)] + [line["test_loss"] for line in epoch_lines(metrics)]
@@ -53,7 +54,7 @@ class Training(ProgramTest):
                 self.close(self.losses(ranks, "cuda", simulator, *more), expected, 1e-4)
 
     def test_a_run_that_was_stopped_goes_on_to_the_bit(self):
-        whole = [*LINE, "--device", "cuda", "--limit-train", "16", "--epochs", "2", "--checksums"]
+        whole = [*LINE, "--batch-size", "4", "--device", "cuda", "--limit-train", "16", "--epochs", "2", "--checksums"]
         expected = self.good(run(2, whole))
         directory = self.path("checkpoints")
         self.good(run(2, [*whole, "--checkpoint-dir", directory, "--checkpoint-interval", "3"]))
@@ -70,6 +71,14 @@ class Errors(ProgramTest):
 
     def test_too_little_memory(self):
         self.refused_with("memory=100000000", 7, "--batch-size")
+        line = [*LINE, "--epochs", "1", "--device", "cuda"]
+        environment = {**os.environ, "CUDASIM": "memory=300000000"}
+        result = self.refused(run(0, [*line, "--batch-size", "500", "--limit-train", "2000"], env=environment), 7,
+                              "CUDA device 0", "--batch-size 500")
+        fits = re.search(r"--batch-size (\d+) does", result.err)[1]
+        self.assertGreater(int(fits), 4)
+        job = [*line, "--batch-size", fits, "--limit-train", fits]
+        self.assertIn("memory:", self.good(run(0, job, env=environment)).out)
 
     def test_a_graph_of_what_cannot_be_one(self):
         self.refused(run(0, [*SHORT, "--device", "cuda", "--cuda-graph", "--trace", self.path("t")]), 2, "--trace")
@@ -90,7 +99,7 @@ class Errors(ProgramTest):
 
     def test_a_rank_that_is_killed(self):
         metrics = self.path("m.jsonl")
-        job = Running(2, [*LINE, "--limit-train", "64", "--epochs", "50", "--device", "cuda", "--metrics", metrics])
+        job = Running(2, [*LINE, "--batch-size", "4", "--limit-train", "64", "--epochs", "50", "--device", "cuda", "--metrics", metrics])
         self.addCleanup(job.kill)
         job.wait_for_steps(metrics, 2)
         os.kill(job.programs()[1], signal.SIGKILL)
