@@ -4,7 +4,7 @@
 
 namespace lockstep {
 
-std::unique_ptr<Backend> make_cuda_backend(int index) {
+std::unique_ptr<Backend> make_cuda_backend(int index, bool /*tf32*/) {
   fail(ExitCode::device,
        "CUDA device {} was asked for, but this build has no CUDA: install the CUDA Toolkit (nvcc) and build "
        "again, or use --device cpu",

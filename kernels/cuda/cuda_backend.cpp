@@ -24,8 +24,8 @@ void warn(const std::string& message) {
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device)
-    : device_(made_current(device)), allocator_(device), machine_(device, warn) {}
+CudaBackend::CudaBackend(int device, cuda::Precision precision)
+    : device_(made_current(device)), allocator_(device), machine_(device, precision, warn) {}
 
 MemoryUse CudaBackend::memory_use() const {
   std::size_t free = 0, total = 0;
@@ -187,7 +187,15 @@ void CudaBackend::copy_if(Stream& stream, const TensorView& flag, const TensorVi
   cuda::copy_if(stream, flag, x, y);
 }
 
-std::unique_ptr<Backend> make_cuda_backend(int index) {
+void CudaBackend::sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum) {
+  cuda::sum_of_squares(machine_, stream, x, sum);
+}
+
+void CudaBackend::checksum(Stream& stream, const TensorView& x, const TensorView& sum) {
+  cuda::checksum(machine_, stream, x, sum);
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int index, bool tf32) {
   std::string why;
   const int count = cuda_device_count(&why);
   if (count == 0) {
@@ -199,7 +207,7 @@ std::unique_ptr<Backend> make_cuda_backend(int index) {
          "CUDA device {} was asked for, but this machine has {}: start at most that many ranks a host", index,
          count);
   }
-  return std::make_unique<CudaBackend>(index);
+  return std::make_unique<CudaBackend>(index, tf32 ? cuda::Precision::tf32 : cuda::Precision::fp32);
 }
 
 std::string cuda_backend_libraries() {
