@@ -9,9 +9,10 @@ enum class DeviceKind { reference, cpu, cuda };
 
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
-  int index = 0;      // CUDA ordinal
-  int threads = 1;    // CPU threads that one op may use
-  bool tf32 = false;  // CUDA: f32 products round their factors to TF32
+  int index = 0;          // CUDA ordinal
+  int threads = 1;        // CPU threads that one op may use
+  bool tf32 = false;      // CUDA: f32 products round their factors to TF32
+  bool autotune = false;  // CUDA: convolutions take the fastest of their plans, by the clock
 };
 
 const char* name_of(DeviceKind kind);

@@ -243,7 +243,7 @@ std::unique_ptr<Backend> make_backend(const Device& device);
 // One a folder; a build without the libraries links a stub that throws Error(device).
 std::unique_ptr<Backend> make_reference_backend();
 std::unique_ptr<Backend> make_cpu_backend(int threads);
-std::unique_ptr<Backend> make_cuda_backend(int index, bool tf32);
+std::unique_ptr<Backend> make_cuda_backend(const Device& device);
 // Versions of the libraries a backend uses, for --version; "not built in" from a stub.
 std::string cpu_backend_libraries();
 std::string cuda_backend_libraries();

@@ -4,11 +4,11 @@
 
 namespace lockstep {
 
-std::unique_ptr<Backend> make_cuda_backend(int index, bool /*tf32*/) {
+std::unique_ptr<Backend> make_cuda_backend(const Device& device) {
   fail(ExitCode::device,
        "CUDA device {} was asked for, but this build has no CUDA: install the CUDA Toolkit (nvcc) and build "
        "again, or use --device cpu",
-       index);
+       device.index);
 }
 
 std::string cuda_backend_libraries() {

@@ -95,8 +95,10 @@ Options resolve(const Options& given, int ranks, int local_ranks) {
   Options options = given;
   if (options.global_batch != Options::kUnset) options.batch_size = options.global_batch / ranks;
   if (options.device == "auto") options.device = has_cpu_backend() ? "cpu" : "reference";
-  if (options.cuda_graph && options.device != "cuda") {
-    fail(ExitCode::usage, "--cuda-graph needs --device cuda, and this is --device {}", options.device);
+  for (const auto& [name, given_too] :
+       {std::pair{"--cuda-graph", options.cuda_graph}, {"--autotune", options.autotune}}) {
+    if (!given_too || options.device == "cuda") continue;
+    fail(ExitCode::usage, "{} needs --device cuda, and this is --device {}", name, options.device);
   }
   if (options.threads == Options::kUnset)
     options.threads = std::max(1, granted_cores() / std::max(1, local_ranks));
@@ -116,7 +118,7 @@ Device device_of(const Options& resolved, int local_rank, int local_ranks, int c
          "cpu",
          local_ranks, local_rank, cuda_devices, cuda_devices);
   }
-  return {.kind = DeviceKind::cuda, .index = local_rank, .threads = threads};
+  return {.kind = DeviceKind::cuda, .index = local_rank, .threads = threads, .autotune = resolved.autotune};
 }
 
 std::string to_config(const Options& options, const std::vector<OptionGroup>& groups) {

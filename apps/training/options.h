@@ -46,6 +46,7 @@ struct Options {
   double bucket_cap_mb = 25.0;
   bool overlap = true;
   bool cuda_graph = false;
+  bool autotune = false;
   std::int64_t timeout = 300;
   // run
   std::string checkpoint_dir;

@@ -20,8 +20,10 @@ class Convolutions {
   using Warn = std::function<void(const std::string&)>;
 
   // The current device has these properties, and the workspace, which must outlive this, lies on it. `warn`
-  // is told of each plan that the device refused.
-  Convolutions(DeviceProperties properties, Workspace& workspace, Precision precision, Warn warn);
+  // is told of each plan that the device refused. autotune: a convolution's first call runs its candidates
+  // and keeps the fastest; which one that is may differ from run to run, and so may the last bits.
+  Convolutions(DeviceProperties properties, Workspace& workspace, Precision precision, bool autotune,
+               Warn warn);
 
   // As kernels/backend.h says; contracts are checked. The stream is a CudaStream.
   void conv2d_forward(Stream& stream, const ConvShape& shape, const TensorView& x, const TensorView& w,
@@ -31,13 +33,23 @@ class Convolutions {
   void conv2d_backward_weight(Stream& stream, const ConvShape& shape, const TensorView& x,
                               const TensorView& dy, const TensorView& dw, GradMode mode);
 
+  ConvolutionPlans& plans() { return plans_; }
+
  private:
-  void run(const char* op, Stream& stream, const Convolution& convolution, void* input, void* weight,
-           void* output);
+  // The tensors of a convolution, by TensorId.
+  struct Pointers {
+    void *input, *weight, *output;
+  };
+  void run(const char* op, Stream& stream, const Convolution& convolution, const Pointers& pointers);
+  cudnnStatus_t execute(const char* op, Stream& stream, const ConvolutionPlan& plan,
+                        const Pointers& pointers);
+  void tune(const char* op, Stream& stream, const Convolution& convolution, ConvolutionPlan& plan,
+            Pointers pointers);
 
   CudnnHandle handle_;
   ConvolutionPlans plans_;
   Workspace& workspace_;
+  bool autotune_;
   Warn warn_;
 };
 

@@ -190,6 +190,13 @@ bool ConvolutionPlan::advance(const DeviceProperties& properties) {
   }
 }
 
+void ConvolutionPlan::settle(std::size_t position, const DeviceProperties& properties) {
+  const bool taken = take(configs_[position], properties);
+  LOCKSTEP_CHECK(taken, "{}: plan {} cannot be made again", describe(convolution_), position);
+  next_ = position + 1;
+  settled_ = true;
+}
+
 ConvolutionPlan& ConvolutionPlans::get(const Convolution& convolution) {
   const ConvShape& s = convolution.shape;
   const Key key = {static_cast<std::int64_t>(convolution.direction),

@@ -58,6 +58,12 @@ class ConvolutionPlan {
   // Makes the next candidate the plan; false, and no change, where there is none.
   bool advance(const DeviceProperties& properties);
 
+  // The place of the plan among the candidates, and the way back to one that was the plan before; from then
+  // on it is settled.
+  std::size_t position() const { return next_ - 1; }
+  void settle(std::size_t position, const DeviceProperties& properties);
+  bool settled() const { return settled_; }
+
  private:
   bool admits(const Descriptor& config) const;
   bool take(const Descriptor& config, const DeviceProperties& properties);  // false: it makes no plan
@@ -65,7 +71,8 @@ class ConvolutionPlan {
   Convolution convolution_;
   Precision precision_;
   std::vector<Descriptor> configs_;
-  std::size_t next_ = 0;         // the plan's configuration is the one before
+  std::size_t next_ = 0;  // the plan's configuration is the one before
+  bool settled_ = false;
   bool asked_fallback_ = false;  // its configurations are asked for only when mode A's are used up
   Descriptor plan_;
   std::int64_t workspace_bytes_ = 0;

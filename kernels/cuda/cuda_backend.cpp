@@ -24,8 +24,8 @@ void warn(const std::string& message) {
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device, cuda::Precision precision)
-    : device_(made_current(device)), allocator_(device), machine_(device, precision, warn) {}
+CudaBackend::CudaBackend(const Device& device)
+    : device_(made_current(device.index)), allocator_(device.index), machine_(device, warn) {}
 
 MemoryUse CudaBackend::memory_use() const {
   std::size_t free = 0, total = 0;
@@ -195,7 +195,8 @@ void CudaBackend::checksum(Stream& stream, const TensorView& x, const TensorView
   cuda::checksum(machine_, stream, x, sum);
 }
 
-std::unique_ptr<Backend> make_cuda_backend(int index, bool tf32) {
+std::unique_ptr<Backend> make_cuda_backend(const Device& device) {
+  const int index = device.index;
   std::string why;
   const int count = cuda_device_count(&why);
   if (count == 0) {
@@ -207,7 +208,7 @@ std::unique_ptr<Backend> make_cuda_backend(int index, bool tf32) {
          "CUDA device {} was asked for, but this machine has {}: start at most that many ranks a host", index,
          count);
   }
-  return std::make_unique<CudaBackend>(index, tf32 ? cuda::Precision::tf32 : cuda::Precision::fp32);
+  return std::make_unique<CudaBackend>(device);
 }
 
 std::string cuda_backend_libraries() {

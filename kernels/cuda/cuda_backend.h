@@ -10,7 +10,7 @@ namespace lockstep {
 class CudaBackend final : public Backend {
  public:
   // Makes the device the calling thread's.
-  explicit CudaBackend(int device, cuda::Precision precision = cuda::Precision::fp32);
+  explicit CudaBackend(const Device& device);
   const char* name() const override { return "cuda"; }
   Allocator& allocator() override { return allocator_; }
   Allocator& host_allocator() override { return host_allocator_; }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "cudasim/cudasim.h"
@@ -37,6 +39,7 @@ struct State {
   std::mutex mutex;
   std::map<cudnnBackendDescriptor_t, VariantPack> packs;
   int refusals = 0;
+  int slow = 0;
 };
 
 State& state() {
@@ -114,6 +117,12 @@ void bind(Tensor& tensor, const VariantPack& pack) {
   }
 }
 
+// Whether this execution is one of the slow ones.
+bool is_slow() {
+  const std::lock_guard lock(state().mutex);
+  return state().slow > 0 && state().slow-- > 0;
+}
+
 void execute(cudnnContext& handle, cudnnBackendDescriptor_t descriptor, const VariantPack& pack) {
   Plan plan = parse_plan(json_of(descriptor));
   plan.tf32 = plan.x.type == Type::f32 && uses_tensor_cores(descriptor);
@@ -124,7 +133,8 @@ void execute(cudnnContext& handle, cudnnBackendDescriptor_t descriptor, const Va
   if (bytes > 0 && !is_device_memory(pack.workspace, bytes)) {
     throw std::runtime_error("the workspace is smaller than the plan needs");
   }
-  enqueue(handle.stream, [plan, workspace = pack.workspace, bytes] {
+  enqueue(handle.stream, [plan, workspace = pack.workspace, bytes, slow = is_slow()] {
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (bytes > 0) std::memset(workspace, 0xff, static_cast<std::size_t>(bytes));  // whatever was in it
     compute(plan);
   });
@@ -135,6 +145,11 @@ void execute(cudnnContext& handle, cudnnBackendDescriptor_t descriptor, const Va
 void refuse_plans(int count) {
   const std::lock_guard lock(state().mutex);
   state().refusals = count;
+}
+
+void slow_plans(int count) {
+  const std::lock_guard lock(state().mutex);
+  state().slow = count;
 }
 
 std::string gpu_properties(const std::string& name) {

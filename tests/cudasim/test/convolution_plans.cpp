@@ -71,7 +71,7 @@ struct Sweep {
 
 // Runs on the tested side with shape `tested`, on the reference with shape `expected`.
 std::string forward_difference(const ConvShape& expected, const ConvShape& tested) {
-  CudaBackend backend(0);
+  CudaBackend backend({.kind = DeviceKind::cuda});
   Twins twins(backend);
   const Pair x = twins.uniform(DType::f32, Layout::nhwc, {expected.n, expected.h, expected.w, expected.c_in});
   const Pair w = twins.uniform(DType::f32, Layout::ohwi,
@@ -143,9 +143,9 @@ TEST_CASE("a plan with another padding gives other numbers") {
 TEST_CASE("a device that refuses a plan is given the next one, and told of once") {
   cuda::Workspace workspace{CudaAllocator(0)};
   std::vector<std::string> told;
-  cuda::Convolutions convolutions(DeviceProperties::of_device(0), workspace, Precision::fp32,
+  cuda::Convolutions convolutions(DeviceProperties::of_device(0), workspace, Precision::fp32, false,
                                   [&](const std::string& text) { told.push_back(text); });
-  CudaBackend backend(0);
+  CudaBackend backend({.kind = DeviceKind::cuda});
   const auto stream = backend.make_compute_stream();
   const TestTensor x(backend, *stream, DType::f32, Layout::nhwc, {2, 5, 7, 3}, uniform(210, -1, 1, 1));
   const TestTensor w(backend, *stream, DType::f32, Layout::ohwi, {8, 3, 3, 3}, uniform(216, -1, 1, 2));
@@ -161,4 +161,52 @@ TEST_CASE("a device that refuses a plan is given the next one, and told of once"
   cudasim::refuse_plans(1000);
   CHECK_THROWS_AS(run(), Error);
   cudasim::refuse_plans(0);
+}
+
+TEST_CASE("autotune: the fastest candidate is kept, and gives the result that was asked for") {
+  for (const GradMode mode : {GradMode::overwrite, GradMode::accumulate}) {
+    cuda::Workspace workspace{CudaAllocator(0)};
+    const auto refused = [](const std::string& text) { FAIL(text); };
+    cuda::Convolutions plain(DeviceProperties::of_device(0), workspace, Precision::fp32, false, refused);
+    cuda::Convolutions tuned(DeviceProperties::of_device(0), workspace, Precision::fp32, true, refused);
+    CudaBackend backend({.kind = DeviceKind::cuda});
+    const auto stream = backend.make_compute_stream();
+    const auto tensor = [&](Layout layout, const Shape& shape, std::uint64_t seed) {
+      return TestTensor(backend, *stream, DType::f32, layout, shape, uniform(shape.numel(), -1, 1, seed));
+    };
+    const auto x = tensor(Layout::nhwc, {2, 5, 7, 3}, 1), w = tensor(Layout::ohwi, {8, 3, 3, 3}, 2),
+               y = tensor(Layout::nhwc, {2, 3, 4, 8}, 3);
+    std::vector<Values> results;
+    for (cuda::Convolutions* convolutions : {&plain, &tuned}) {
+      const auto out = tensor(Layout::nhwc, {2, 3, 4, 8}, 4), dx = tensor(Layout::nhwc, {2, 5, 7, 3}, 5),
+                 dw = tensor(Layout::ohwi, {8, 3, 3, 3}, 6);
+      if (convolutions == &tuned) cudasim::slow_plans(4);  // the first candidate: a warm-up and three runs
+      convolutions->conv2d_forward(*stream, kSmall, x, w, out);
+      convolutions->conv2d_backward_data(*stream, kSmall, y, w, dx, mode);
+      convolutions->conv2d_backward_weight(*stream, kSmall, x, y, dw, mode);
+      results.push_back(out.read());
+      results.push_back(dx.read());
+      results.push_back(dw.read());
+    }
+    for (std::size_t i = 0; i < 3; ++i) CHECK(compare(results[i], results[i + 3], 1e-6, 1e-6) == "");
+    const auto& forward = tuned.plans().get({Direction::forward, kSmall, DType::f32, false});
+    CHECK(forward.settled());
+    CHECK(forward.position() > 0);
+    CHECK_FALSE(plain.plans().get({Direction::forward, kSmall, DType::f32, false}).settled());
+  }
+  CHECK(cudasim::alive() == cudasim::Alive{});
+}
+
+TEST_CASE("autotune: a candidate that the device refuses is passed over") {
+  cuda::Workspace workspace{CudaAllocator(0)};
+  cuda::Convolutions tuned(DeviceProperties::of_device(0), workspace, Precision::fp32, true,
+                           [](const std::string& text) { FAIL(text); });
+  CudaBackend backend({.kind = DeviceKind::cuda});
+  const auto stream = backend.make_compute_stream();
+  const TestTensor x(backend, *stream, DType::f32, Layout::nhwc, {2, 5, 7, 3}, uniform(210, -1, 1, 1));
+  const TestTensor w(backend, *stream, DType::f32, Layout::ohwi, {8, 3, 3, 3}, uniform(216, -1, 1, 2));
+  const TestTensor y(backend, *stream, DType::f32, Layout::nhwc, {2, 3, 4, 8}, {});
+  cudasim::refuse_plans(1);
+  tuned.conv2d_forward(*stream, kSmall, x, w, y);
+  CHECK(tuned.plans().get({Direction::forward, kSmall, DType::f32, false}).position() > 0);
 }

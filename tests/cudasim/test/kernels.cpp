@@ -34,7 +34,7 @@ void in_all_orders(const std::function<void(Backend&)>& suite,
     config.seed = c.seed;
     config.eager = c.eager;
     const cudasim::Configured scope(config);
-    CudaBackend backend(0, precision);
+    CudaBackend backend({.kind = DeviceKind::cuda, .tf32 = precision == cuda::Precision::tf32});
     suite(backend);
   }
   CHECK(cudasim::alive() == cudasim::Alive{});
