@@ -82,7 +82,8 @@ void refuse_contradictions(const Options& o, int ranks) {
     fail(ExitCode::usage, "--dump-indices writes what training sees, but --evaluate-only does not train");
   }
   if (o.cuda_graph && !o.trace.empty()) {
-    fail(ExitCode::usage, "--trace times the parts of a step, but --cuda-graph runs it as one: give one of the two");
+    fail(ExitCode::usage,
+         "--trace times the parts of a step, but --cuda-graph runs it as one: give one of the two");
   }
   refuse_shared_files(o);
 }
@@ -96,6 +97,16 @@ Options resolve(const Options& given, int ranks, int local_ranks) {
   if (options.device == "auto") options.device = has_cpu_backend() ? "cpu" : "reference";
   if (options.cuda_graph && options.device != "cuda") {
     fail(ExitCode::usage, "--cuda-graph needs --device cuda, and this is --device {}", options.device);
+  }
+  if (options.dtype == "tf32" && options.device != "cuda") {
+    fail(ExitCode::usage,
+         "--dtype tf32 is how a GPU multiplies fp32, and this is --device {}: use --dtype fp32, or --device "
+         "cuda",
+         options.device);
+  }
+  if (options.dtype == "fp16" && options.device == "cpu") {
+    fail(ExitCode::usage,
+         "--dtype fp16 is not what --device cpu computes in: use --dtype bf16, or --device cuda");
   }
   if (options.threads == Options::kUnset)
     options.threads = std::max(1, granted_cores() / std::max(1, local_ranks));
@@ -115,7 +126,8 @@ Device device_of(const Options& resolved, int local_rank, int local_ranks, int c
          "cpu",
          local_ranks, local_rank, cuda_devices, cuda_devices);
   }
-  return {.kind = DeviceKind::cuda, .index = local_rank, .threads = threads};
+  return {
+      .kind = DeviceKind::cuda, .index = local_rank, .threads = threads, .tf32 = resolved.dtype == "tf32"};
 }
 
 std::string to_config(const Options& options, const std::vector<OptionGroup>& groups) {
