@@ -119,7 +119,7 @@ std::vector<OptionRow> machine_rows() {
       {.name = "dtype",
        .field = &O::dtype,
        .help = "Type of activations and working weights",
-       .choices = {"fp32", "bf16"}},
+       .choices = {"fp32", "tf32", "bf16", "fp16"}},
       {.name = "threads",
        .field = &O::threads,
        .help = "CPU threads of each rank",

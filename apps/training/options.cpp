@@ -100,6 +100,16 @@ Options resolve(const Options& given, int ranks, int local_ranks) {
     if (!given_too || options.device == "cuda") continue;
     fail(ExitCode::usage, "{} needs --device cuda, and this is --device {}", name, options.device);
   }
+  if (options.dtype == "tf32" && options.device != "cuda") {
+    fail(ExitCode::usage,
+         "--dtype tf32 is how a GPU multiplies fp32, and this is --device {}: use --dtype fp32, or --device "
+         "cuda",
+         options.device);
+  }
+  if (options.dtype == "fp16" && options.device == "cpu") {
+    fail(ExitCode::usage,
+         "--dtype fp16 is not what --device cpu computes in: use --dtype bf16, or --device cuda");
+  }
   if (options.threads == Options::kUnset)
     options.threads = std::max(1, granted_cores() / std::max(1, local_ranks));
   return options;
@@ -118,7 +128,11 @@ Device device_of(const Options& resolved, int local_rank, int local_ranks, int c
          "cpu",
          local_ranks, local_rank, cuda_devices, cuda_devices);
   }
-  return {.kind = DeviceKind::cuda, .index = local_rank, .threads = threads, .autotune = resolved.autotune};
+  return {.kind = DeviceKind::cuda,
+          .index = local_rank,
+          .threads = threads,
+          .tf32 = resolved.dtype == "tf32",
+          .autotune = resolved.autotune};
 }
 
 std::string to_config(const Options& options, const std::vector<OptionGroup>& groups) {

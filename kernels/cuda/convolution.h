@@ -1,9 +1,9 @@
 // Convolutions by cuDNN: forward, data gradient and weight gradient.
 //
 // Accumulation into f32 dw and into dx happens in the plan itself (beta = 1), which every engine supports: no
-// scratch, no second pass, one rounding. cuDNN has no engine for bf16 factors and f32 dw, so a bf16 weight
-// gradient is a bf16 tensor in scratch memory first: its f32 sums are rounded to bf16 once, and a kernel
-// widens them into dw or adds them to it.
+// scratch, no second pass, one rounding. cuDNN has no engine for 16-bit factors and f32 dw, so such a weight
+// gradient is a 16-bit tensor in scratch memory first: its f32 sums are rounded once, and a kernel widens them
+// into dw or adds them to it.
 #pragma once
 
 #include <functional>

@@ -138,6 +138,9 @@ TEST_CASE("the device of a rank: on a host each has a CUDA device of its own") {
     CHECK(device.kind == DeviceKind::cuda);
     CHECK(device.index == rank);
   }
+  CHECK_FALSE(device_of(options, 0, 1, 1).tf32);
+  options.dtype = "tf32";
+  CHECK(device_of(options, 0, 1, 1).tf32);
   CHECK(device_of(options, 1, 2, 0).index == 1);  // none at all is the backend's error
   try {
     device_of(options, 0, 3, 2);
@@ -187,6 +190,21 @@ TEST_CASE("options that contradict each other are refused") {
   CHECK(holds(resolved({"--resume", "auto"}), "--checkpoint-dir"));
   CHECK(holds(resolved({"--checkpoint-interval", "5"}), "--checkpoint-dir"));
   CHECK(holds(resolved({"--evaluate-only"}), "--resume"));
+}
+
+TEST_CASE("a type that the device does not compute in is refused, with one that it has") {
+  const auto resolved = [](const char* device, const char* dtype) {
+    return usage_error([&] { resolve(parse({"--device", device, "--dtype", dtype}), 1, 1); });
+  };
+  CHECK(holds(resolved("cpu", "tf32"), "--device cpu: use --dtype fp32, or --device cuda"));
+  CHECK(holds(resolved("reference", "tf32"), "--device reference: use --dtype fp32"));
+  CHECK(holds(resolved("cpu", "fp16"), "use --dtype bf16, or --device cuda"));
+  CHECK(resolved("reference", "fp16").empty());
+  for (const char* dtype : {"fp32", "bf16"}) {
+    for (const char* device : {"cpu", "reference", "cuda"}) CHECK(resolved(device, dtype).empty());
+  }
+  for (const char* dtype : {"tf32", "fp16"}) CHECK(resolved("cuda", dtype).empty());
+  CHECK(holds(usage_error([] { parse({"--dtype", "fp8"}); }), "fp32, tf32, bf16, fp16"));
 }
 
 TEST_CASE("threads are the granted cores shared by the ranks of the host, and at least one") {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "catch.h"
@@ -38,27 +39,37 @@ struct Sweep {
   explicit Sweep(const std::string& gpu)
       : properties(DeviceProperties::from_json(cudasim::gpu_properties(gpu))) {}
 
-  void convolution(const ConvShape& shape, DType type) {
-    for (const Direction direction :
-         {Direction::forward, Direction::backward_data, Direction::backward_weight}) {
-      const Convolution wanted{direction, shape, type, false};
-      INFO(describe(wanted));
-      ++count;
-      try {
-        const ConvolutionPlan plan(wanted, properties, Precision::fp32);
-        if (type == DType::f32 || !is_huge(shape)) CHECK(plan.uses_tensor_cores() == (type == DType::bf16));
-        largest = std::max(largest, plan.workspace_bytes());
-        if (print) fmt::print("{:>12} bytes: {}\n", plan.workspace_bytes(), describe(wanted));
-      } catch (const Error& error) {
-        FAIL_CHECK(error.what());
+  void plan(const Convolution& wanted, Precision precision) {
+    const bool tf32 = precision == Precision::tf32;
+    INFO(describe(wanted) << (tf32 ? ", TF32" : ""));
+    ++count;
+    try {
+      const ConvolutionPlan made(wanted, properties, precision);
+      const bool exact = wanted.type == DType::f32 && !tf32;
+      if (exact || !is_huge(wanted.shape)) CHECK(made.uses_tensor_cores() == !exact);
+      largest = std::max(largest, made.workspace_bytes());
+      if (print) {
+        fmt::print("{:>12} bytes: {}{}\n", made.workspace_bytes(), describe(wanted), tf32 ? ", TF32" : "");
       }
+    } catch (const Error& error) {
+      FAIL_CHECK(error.what());
     }
+  }
+  void convolution(const ConvShape& shape, DType type, Precision precision) {
+    for (const bool accumulate : {false, true}) {
+      plan({Direction::backward_data, shape, type, accumulate}, precision);
+      // Of 16-bit factors the sums are widened into dw by a kernel, which adds them, too.
+      if (accumulate && type != DType::f32) continue;
+      plan({Direction::backward_weight, shape, type, accumulate}, precision);
+    }
+    plan({Direction::forward, shape, type, false}, precision);
   }
   void networks(std::int64_t batch, std::int64_t size) {
     for (const bool imagenet_stem : {true, false}) {
       for (const ConvShape& shape : resnet_convolutions(imagenet_stem, batch, size)) {
-        convolution(shape, DType::f32);
-        convolution(shape, DType::bf16);
+        for (const DType type : {DType::f32, DType::bf16, DType::f16})
+          convolution(shape, type, Precision::fp32);
+        convolution(shape, DType::f32, Precision::tf32);
       }
     }
   }
@@ -109,6 +120,84 @@ TEST_CASE("fp32 keeps all bits of its inputs, tf32 takes the tensor cores") {
     CHECK_FALSE(ConvolutionPlan(wanted, h200, Precision::fp32).uses_tensor_cores());
     CHECK(ConvolutionPlan(wanted, h200, Precision::tf32).uses_tensor_cores());
   }
+}
+
+namespace {
+
+// To 11 significant bits, ties away from zero.
+Values to_tf32(Values values) {
+  for (double& value : values) {
+    int exponent = 0;
+    const double mantissa = std::frexp(value, &exponent);
+    value = std::ldexp(std::round(std::ldexp(mantissa, 11)), exponent - 11);
+  }
+  return values;
+}
+
+// A factor of products. The tested side gets it as it is; the reference gets it rounded, or as it is, too.
+struct Factors {
+  Factors(Twins& twins, Layout layout, const Shape& shape)
+      : exact(twins.uniform(DType::f32, layout, shape)),
+        rounded(twins.values(DType::f32, layout, shape, to_tf32(exact.expected()))) {}
+
+  const TensorView& of(int side, bool round) const { return (side == 0 && round ? rounded : exact)[side]; }
+  Pair exact, rounded;
+};
+
+}  // namespace
+
+TEST_CASE("tf32 rounds factors to 10 bits of mantissa and nothing else") {
+  CudaBackend backend(0, Precision::tf32);
+  Twins twins(backend);
+  const ConvShape s{2, 6, 6, 64, 32, 3, 1, 1};
+  const Factors x(twins, Layout::nhwc, {2, 6, 6, 64}), w(twins, Layout::ohwi, {32, 3, 3, 64}),
+      dy(twins, Layout::nhwc, {2, 6, 6, 32});
+  const Factors rows(twins, Layout::flat, {5, 64}), matrix(twins, Layout::flat, {10, 64}),
+      gradient(twins, Layout::flat, {5, 10});
+  const Pair bias = twins.uniform(DType::f32, Layout::flat, {10});
+  for (const bool round : {true, false}) {
+    const Pair y = twins.poisoned(DType::f32, Layout::nhwc, {2, 6, 6, 32});
+    const Pair dx = twins.poisoned(DType::f32, Layout::nhwc, {2, 6, 6, 64});
+    const Pair dw = twins.poisoned(DType::f32, Layout::ohwi, {32, 3, 3, 64});
+    const Pair out = twins.poisoned(DType::f32, Layout::flat, {5, 10});
+    const Pair drows = twins.poisoned(DType::f32, Layout::flat, {5, 64});
+    const Pair dmatrix = twins.poisoned(DType::f32, Layout::flat, {10, 64});
+    const Pair dbias = twins.poisoned(DType::f32, Layout::flat, {10});
+    twins.run([&](Backend& b, Stream& stream, int i) {
+      b.conv2d_forward(stream, s, x.of(i, round), w.of(i, round), y[i]);
+      b.conv2d_backward_data(stream, s, dy.of(i, round), w.of(i, round), dx[i], GradMode::overwrite);
+      b.conv2d_backward_weight(stream, s, x.of(i, round), dy.of(i, round), dw[i], GradMode::overwrite);
+      b.linear_forward(stream, rows.of(i, round), matrix.of(i, round), bias[i], out[i]);
+      b.linear_backward_data(stream, gradient.of(i, round), matrix.of(i, round), drows[i]);
+      b.linear_backward_weight(stream, rows.of(i, round), gradient.of(i, round), dmatrix[i], dbias[i],
+                               GradMode::overwrite);
+    });
+    // Sums of at most 576 products: as the suite's f32 tolerance.
+    const Tolerance sums{578 * kUnit, 2 * kUnit};
+    for (const Pair* result : {&y, &dx, &dw, &out, &drows, &dmatrix}) {
+      CHECK((compare(result->expected(), result->actual(), sums) == "") == round);
+    }
+    // Not a product, and so of the values as they are.
+    CHECK((compare(dbias.expected(), dbias.actual(), sums) == "") == !round);
+  }
+}
+
+TEST_CASE("f16 convolutions run on tensor cores, and what leaves the range is an infinity") {
+  const ConvShape s{1, 2, 2, 8, 8, 1, 1, 0};
+  const auto h200 = DeviceProperties::from_json(cudasim::gpu_properties("h200"));
+  CHECK(
+      ConvolutionPlan({Direction::forward, s, DType::f16, false}, h200, Precision::fp32).uses_tensor_cores());
+  CudaBackend backend(0);
+  Twins twins(backend);
+  const Pair x = twins.values(DType::f16, Layout::nhwc, {1, 2, 2, 8}, Values(32, 100));
+  Values weights(64, 81);
+  std::fill(weights.begin() + 8, weights.end(), 82);  // 64800 for the first channel, 65600 for the others
+  const Pair w = twins.values(DType::f16, Layout::ohwi, {8, 1, 1, 8}, weights);
+  const Pair y = twins.poisoned(DType::f16, Layout::nhwc, {1, 2, 2, 8});
+  twins.run([&](Backend& b, Stream& stream, int i) { b.conv2d_forward(stream, s, x[i], w[i], y[i]); });
+  check_equal("y", y, kExact);
+  CHECK(y.actual()[0] == 64800);
+  CHECK(std::isinf(y.actual()[1]));
 }
 
 TEST_CASE("properties of a device are those of its JSON") {

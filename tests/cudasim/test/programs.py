@@ -62,6 +62,25 @@ class Training(ProgramTest):
         self.assertEqual(checksums(resumed)[1], checksums(expected)[1])
 
 
+    def test_16_bit_and_tf32_losses_are_off_by_no_more_than_rounding_moves_them(self):
+        """Two correct bf16 runs round at the same places, but sum in another order, and now and then land on neighbouring
+        values. How far rounding moves this run's losses is measured: fp32 against bf16 on the CPU. Both bf16 runs lie
+        within such a distance of fp32, so of each other within twice that. A type with 2^-10 instead of 2^-7 between
+        neighbours (fp16, TF32) moves the losses by an eighth of it; each of its steps is held to fp32 by a quarter."""
+        exact, _ = self.losses("cpu")
+        bf16, _ = self.losses("cpu", "", "--dtype", "bf16")
+        moved = max(abs(a - b) for a, b in zip(exact, bf16))
+        self.assertGreater(moved, 1e-4)  # more than fp32's own differences, or this would show nothing
+        self.assertLess(moved, 0.05)
+        for dtype, expected, limit in (("bf16", bf16, 2 * moved), ("fp16", exact, moved / 4), ("tf32", exact, moved / 4)):
+            with self.subTest(dtype):
+                actual, _ = self.losses("cuda", "", "--dtype", dtype)
+                self.assertEqual(len(actual), len(expected))
+                largest = max(abs(a - b) for a, b in zip(actual, expected))
+                self.assertLess(largest, limit)
+                self.assertGreater(max(abs(a - b) for a, b in zip(actual, exact)), 0)  # it is not fp32
+
+
 class Errors(ProgramTest):
     def refused_with(self, simulator, code, *parts):
         self.refused(run(0, [*SHORT, "--device", "cuda"], env={**os.environ, "CUDASIM": simulator}), code, *parts)
