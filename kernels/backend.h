@@ -91,6 +91,8 @@ class Backend {
   virtual Allocator& allocator() = 0;       // memory that its ops can use
   virtual Allocator& host_allocator() = 0;  // host memory with which a copy does not make the host wait
   virtual std::unique_ptr<Stream> make_compute_stream() = 0;
+  // Changes whenever scratch memory of the ops has moved: what was recorded before must not be replayed.
+  virtual std::int64_t scratch_generation() const { return 0; }
 
   // --- memory -------------------------------------------------------------------------------------
   // Host memory of a copy stays as it is until the stream has passed the copy.

@@ -25,6 +25,7 @@ class ScratchAreas {
   void* get(Area area, std::int64_t bytes) {
     Buffer& buffer = buffers_[static_cast<std::size_t>(area)];
     if (buffer.bytes() < bytes) {
+      ++growths_;
       buffer = Buffer();
       buffer = Buffer(allocator_, bytes);
     }
@@ -34,9 +35,11 @@ class ScratchAreas {
   T* array(Area area, std::int64_t count) {
     return static_cast<T*>(get(area, count * static_cast<std::int64_t>(sizeof(T))));
   }
+  std::int64_t growths() const { return growths_; }
 
  private:
   Memory allocator_;
+  std::int64_t growths_ = 0;
   std::array<Buffer, static_cast<std::size_t>(Area::count)> buffers_;
 };
 

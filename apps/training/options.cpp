@@ -82,7 +82,8 @@ void refuse_contradictions(const Options& o, int ranks) {
     fail(ExitCode::usage, "--dump-indices writes what training sees, but --evaluate-only does not train");
   }
   if (o.cuda_graph && !o.trace.empty()) {
-    fail(ExitCode::usage, "--trace times the parts of a step, but --cuda-graph runs it as one: give one of the two");
+    fail(ExitCode::usage,
+         "--trace times the parts of a step, but --cuda-graph runs it as one: give one of the two");
   }
   refuse_shared_files(o);
 }

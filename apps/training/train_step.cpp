@@ -107,12 +107,17 @@ void TrainStep::enqueue(const Request& request) {
 }
 
 // Whatever differs from step to step lies in memory, so that one recording serves all steps of a batch size.
+// A step that made scratch memory grow cannot be recorded, and what was recorded before points to the old
+// memory.
 void TrainStep::run_or_replay(const Request& request, Result& result) {
   if (!settings_.record || !request.communicate) return take(request, result);
   Recorded& recorded = recorded_[result.samples];
-  if (!recorded.warm) {
-    recorded.warm = true;
-    return take(request, result);
+  const std::int64_t generation = context_.backend.scratch_generation();
+  if (recorded.generation != generation) {
+    recorded.recording.reset();
+    take(request, result);
+    recorded.generation = context_.backend.scratch_generation();
+    return;
   }
   if (!recorded.recording) {
     context_.stream.begin_recording();

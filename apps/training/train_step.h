@@ -103,7 +103,7 @@ class TrainStep {
     std::chrono::steady_clock::time_point begin;
   };
   struct Recorded {
-    bool warm = false;  // the first step of a size allocates what it needs, and so cannot be recorded
+    std::int64_t generation = -1;  // of the backend's scratch memory
     std::unique_ptr<Recording> recording;
   };
 

@@ -14,6 +14,7 @@ class CudaBackend final : public Backend {
   Allocator& allocator() override { return allocator_; }
   Allocator& host_allocator() override { return host_allocator_; }
   std::unique_ptr<Stream> make_compute_stream() override;
+  std::int64_t scratch_generation() const override { return machine_.workspace.growths(); }
 
   void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) override;
   void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t bytes) override;
