@@ -230,6 +230,10 @@ void Ops::training() {
          b_.sgd_step(s_, {}, {rate, {}, {}}, w, dw, v, narrow ? working : TensorView{});
        }});
   ops_.push_back({"non_finite_check", {working}, {}, [=, this] { b_.non_finite_check(s_, working, flag); }});
+  const float one = 1;
+  b_.copy_to_device(s_, flag.data, &one, flag.bytes());
+  s_.synchronize();
+  ops_.push_back({"copy_if", {w}, {v}, [=, this] { b_.copy_if(s_, flag, w, v); }});
   if (narrow) {
     ops_.push_back({"cast", {w}, {working}, [=, this] { b_.cast(s_, w, working); }});
     const ConvShape shape{kN, kSide, kSide, kChannels, kChannels, 3, 1, 1};

@@ -64,6 +64,13 @@ FAULTS = [
           "kernels/cuda/convolution_plans.cpp", "CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{s.padding, s.padding}",
           "CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{s.padding, 0}",
           "cudasim", "cuda: convolution*", r"FAILED"),
+    Fault("buckets that leave when they are full, not in their order",
+          "comm/reducer.cpp",
+          "  while (next_bucket_ < static_cast<int>(buckets_.size()) && pending_[at(next_bucket_)] == 0) {\n"
+          "    launch(next_bucket_++);\n",
+          "  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {\n"
+          "    if (pending_[at(b)] == 0 && std::count(launch_order_.begin(), launch_order_.end(), b) == 0) launch(b);\n",
+          "cudasim", "NcclCommunicator: the reducer*", r"of the ranks differs: rank 1 calls ncclAllReduce"),
     Fault("event that is not destroyed",
           "core/cuda_stream.cpp", "~CudaEventState() override { cudaEventDestroy(event_); }",
           "~CudaEventState() override {}",
