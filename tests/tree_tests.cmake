@@ -27,3 +27,9 @@ set_tests_properties(parity_with_pytorch PROPERTIES ENVIRONMENT "PARITY_DUMP=${C
 lockstep_slow_test(step_beside_pytorch 900 bench/compare_pytorch/run --pairs 1 --step-bench "${CMAKE_BINARY_DIR}/bin/step_bench")
 lockstep_slow_test(debian_13 1500 tests/debian/debian_13)
 lockstep_slow_test(clean_root 2400 tests/debian/clean_root)
+# What the tests of the CUDA code are worth, and what nvcc makes of its kernels. Where ci has no nvcc there is none.
+if(LOCKSTEP_HAVE_CUDA AND NOT LOCKSTEP_CUDA_IS_SIMULATED)
+  lockstep_slow_test(planted_faults 1500 tests/cudasim/test/planted_faults.py)
+  lockstep_slow_test(cuda_registers 600 tests/cuda_reports/registers.py "${CMAKE_BINARY_DIR}")
+  lockstep_slow_test(cuda_coverage 1500 tests/cuda_reports/coverage.py)
+endif()
