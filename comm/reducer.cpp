@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/profiler.h"
 
 namespace lockstep {
 namespace {
@@ -91,6 +92,7 @@ void Reducer::launch_full_buckets() {
 
 // Neither the host nor backward waits here: the comm stream does, for the point that compute has reached now.
 void Reducer::launch(int b) {
+  const ProfilerRange range(labels_[at(b)]);
   const Bucket& bucket = buckets_[at(b)];
   Stream& comm = communicator_.stream();
   comm.wait(compute_.record());

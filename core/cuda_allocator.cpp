@@ -18,7 +18,7 @@ void* CudaAllocator::allocate(std::int64_t bytes) {
     constexpr double kMiB = 1 << 20;
     fail(ExitCode::memory,
          "CUDA device {} has no {:.0f} MiB left ({:.0f} of {:.0f} MiB are free): use a smaller --batch-size "
-         "or model",
+         "or --model, or a device that nobody else uses",
          device_, static_cast<double>(bytes) / kMiB, static_cast<double>(free) / kMiB,
          static_cast<double>(total) / kMiB);
   }

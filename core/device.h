@@ -9,8 +9,9 @@ enum class DeviceKind { reference, cpu, cuda };
 
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
-  int index = 0;    // CUDA ordinal
-  int threads = 1;  // CPU threads that one op may use
+  int index = 0;      // CUDA ordinal
+  int threads = 1;    // CPU threads that one op may use
+  bool tf32 = false;  // CUDA: f32 products round their factors to TF32
 };
 
 const char* name_of(DeviceKind kind);

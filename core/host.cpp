@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <link.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -125,6 +126,12 @@ std::string build_id() {
 
 const char* version() {
   return LOCKSTEP_VERSION;
+}
+
+std::int64_t peak_memory() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} << 10;
 }
 
 }  // namespace lockstep

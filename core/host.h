@@ -1,6 +1,7 @@
 // What this process runs on: cores granted to it, and the identity of the binary.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace lockstep {
@@ -18,5 +19,8 @@ std::string build_id();
 
 // "0.1.0"
 const char* version();
+
+// The most memory that this process has had at a time (resident set), in bytes.
+std::int64_t peak_memory();
 
 }  // namespace lockstep

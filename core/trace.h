@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/profiler.h"
+
 namespace lockstep {
 
 class Tracer {
@@ -48,11 +50,15 @@ class Tracer {
   std::map<std::int64_t, std::string> threads_;  // names of the threads seen
 };
 
-// Times its own scope.
+// Times its own scope, and names it for an attached profiler.
 class Span {
  public:
   Span(Tracer* tracer, std::string_view name, const char* category)
-      : tracer_(tracer), name_(tracer ? name : ""), category_(category), begin_(tracer ? tracer->now() : 0) {}
+      : range_(name),
+        tracer_(tracer),
+        name_(tracer ? name : ""),
+        category_(category),
+        begin_(tracer ? tracer->now() : 0) {}
   ~Span() {
     if (tracer_) tracer_->add(std::move(name_), category_, begin_, tracer_->now());
   }
@@ -60,6 +66,7 @@ class Span {
   Span& operator=(const Span&) = delete;
 
  private:
+  ProfilerRange range_;
   Tracer* tracer_;
   std::string name_;
   const char* category_;

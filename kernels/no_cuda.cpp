@@ -10,7 +10,7 @@ std::string cuda_device_problem(int /*index*/) {
   return why;
 }
 
-std::unique_ptr<Backend> make_cuda_backend(int index) {
+std::unique_ptr<Backend> make_cuda_backend(int index, bool /*tf32*/) {
   fail(ExitCode::device, "CUDA device {} was asked for, but {}. --device cpu runs without it", index,
        cuda_device_problem(index));
 }

@@ -106,10 +106,7 @@ void Engine::build_model() {
     const std::int64_t batch = std::min(options_.batch_size, std::max(samples_, datasets_.test.size()));
     const DType compute = compute_type(options_);
     store_.allocate(backend_->allocator(), communicator_.allocator(), compute);
-    Arena measuring;
-    model_->layout(measuring, batch, compute);
-    activations_ = Arena(backend_->allocator(), measuring.peak());
-    model_->layout(activations_, batch, compute);
+    allocate_activations(batch, compute);
     const bool host_memory = options_.device != "cuda";
     train_data_ = std::make_unique<DeviceDataset>(context_, datasets_.train, host_memory, batch);
     test_data_ = std::make_unique<DeviceDataset>(context_, datasets_.test, host_memory, batch);
@@ -128,6 +125,31 @@ void Engine::build_model() {
     model_->initialize(context_, static_cast<std::uint64_t>(options_.seed));
   });
   equalize_weights();
+}
+
+void Engine::allocate_activations(std::int64_t batch, DType compute) {
+  const auto bytes_of = [&](std::int64_t samples) {
+    Arena measuring;
+    model_->layout(measuring, samples, compute);
+    return measuring.peak();
+  };
+  try {
+    activations_ = Arena(backend_->allocator(), bytes_of(batch));
+  } catch (const Error& error) {
+    const MemoryUse use = backend_->memory_use();
+    if (error.code() != ExitCode::memory || use.total == 0) throw;
+    // An eighth is left to the ops, which take their scratch memory in the first step.
+    const std::int64_t room = (use.total - use.used) / 8 * 7;
+    std::int64_t fits = 0;
+    for (std::int64_t above = batch; above - fits > 1;) {
+      const std::int64_t middle = (fits + above) / 2;
+      (bytes_of(middle) <= room ? fits : above) = middle;
+    }
+    fail(ExitCode::memory, "{}: the activations of --batch-size {} do not fit. {}", error.what(),
+         options_.batch_size,
+         fits > 0 ? fmt::format("--batch-size {} does", fits) : "No batch size does: use a smaller --model");
+  }
+  model_->layout(activations_, batch, compute);
 }
 
 // A batch norm that sees one value a channel has no variance: PyTorch raises in the middle of an epoch, here

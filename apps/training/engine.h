@@ -53,6 +53,7 @@ class Engine {
   void load_data();
   void refuse_single_values() const;
   void build_model();
+  void allocate_activations(std::int64_t batch, DType compute);
   void equalize_weights();
 
   Communicator& communicator_;

@@ -97,8 +97,7 @@ std::string why_not_cuda(int local_rank, int local_ranks) {
   if (local_ranks > devices) {
     return fmt::format(
         "{} ranks run on this host and each needs a CUDA device of its own, but rank {} of them sees {}: "
-        "start "
-        "at most {} on a host, or let every rank see all devices (CUDA_VISIBLE_DEVICES)",
+        "start at most {} on a host, or let every rank see all devices (CUDA_VISIBLE_DEVICES)",
         local_ranks, local_rank, devices, devices);
   }
   return cuda_device_problem(local_rank);

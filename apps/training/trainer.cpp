@@ -109,7 +109,21 @@ void Trainer::finish_step(const TrainStep::Result& result) {
     first_step_done_ = true;
     clock_.phase("first step");
     progress_.print(clock_.summary());
+    progress_.print(memory_text());
   }
+}
+
+// Every rank takes part.
+std::string Trainer::memory_text() {
+  constexpr double kMiB = 1 << 20;
+  const MemoryUse mine = engine_.context().backend.memory_use();
+  std::vector<std::int64_t> all(static_cast<std::size_t>(engine_.communicator().size()));
+  engine_.communicator().all_gather_host(&mine.used, sizeof mine.used, all.data(), "memory of the ranks");
+  std::string text = "memory:";
+  for (const std::int64_t used : all) text += fmt::format(" {:.0f}", static_cast<double>(used) / kMiB);
+  const std::string total =
+      mine.total > 0 ? fmt::format(" of {:.0f}", static_cast<double>(mine.total) / kMiB) : "";
+  return text + total + (all.size() > 1 ? " MiB (by rank)" : " MiB");
 }
 
 // All ranks come here together. The tensor is looked for where the loss was not finite.

@@ -39,6 +39,7 @@ class Trainer {
   void enqueue_step(const std::vector<std::int64_t>& indices, std::int64_t step_in_epoch);
   std::int64_t last_step_before_save() const;
   void finish_step(const TrainStep::Result& result);
+  std::string memory_text();
   void count_skipped(const TrainStep::Result& result);
   void count_overflow(const TrainStep::Result& result);
   int finish_epoch();

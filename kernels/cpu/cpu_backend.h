@@ -2,6 +2,7 @@
 // where.
 #pragma once
 
+#include "core/host.h"
 #include "kernels/cpu/machine.h"
 
 namespace lockstep {
@@ -12,6 +13,7 @@ class CpuBackend final : public Backend {
   const char* name() const override { return "cpu"; }
   Allocator& allocator() override { return allocator_; }
   Allocator& host_allocator() override { return allocator_; }
+  MemoryUse memory_use() const override { return {peak_memory(), 0}; }
   std::unique_ptr<Stream> make_compute_stream() override;
 
   void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) override;
@@ -72,6 +74,8 @@ class CpuBackend final : public Backend {
   void cast(Stream& stream, const TensorView& x, const TensorView& y) override;
   void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) override;
   void copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y) override;
+  void sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum) override;
+  void checksum(Stream& stream, const TensorView& x, const TensorView& sum) override;
 
  private:
   HostAllocator allocator_;

@@ -17,7 +17,7 @@ namespace lockstep::cuda {
 enum class Direction { forward, backward_data, backward_weight };
 
 // How f32 tensors are multiplied. tf32 rounds both factors to 10 bits of mantissa for the tensor cores. Sums
-// are f32 in any case, and bf16 tensors always use the tensor cores.
+// are f32 in any case, and 16-bit tensors always use the tensor cores.
 enum class Precision { fp32, tf32 };
 
 // The first plan whose workspace stays below is taken. The largest that a ResNet then gets is 254 MiB (all
@@ -42,8 +42,9 @@ Descriptor convolution_graph(const Convolution& convolution);
 // A finalized plan, and the next candidates in case that a device refuses it. Candidates come from the
 // heuristics' mode A, then from its fallback; in each those on tensor cores go first, for the heuristics put
 // engines without them in front of some 1x1 convolutions and of small batches. Left out: plans that do not
-// give the same bits each time, that sum in less than f32, that need more workspace than the limit, and, for
-// fp32, that round their inputs.
+// give the same bits each time, that sum in less than f32, that need more workspace than the limit, that
+// convert their inputs to a shorter type, and, for fp32, those on tensor cores, which would round them to
+// TF32.
 class ConvolutionPlan {
  public:
   // Error(device) where no candidate is left.

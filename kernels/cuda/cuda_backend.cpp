@@ -25,8 +25,14 @@ void warn(const std::string& message) {
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device)
-    : device_(made_current(device)), allocator_(device), machine_(device, warn) {}
+CudaBackend::CudaBackend(int device, cuda::Precision precision)
+    : device_(made_current(device)), allocator_(device), machine_(device, precision, warn) {}
+
+MemoryUse CudaBackend::memory_use() const {
+  std::size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return {static_cast<std::int64_t>(total - free), static_cast<std::int64_t>(total)};
+}
 
 std::unique_ptr<Stream> CudaBackend::make_compute_stream() {
   return std::make_unique<CudaStream>(device_);
@@ -182,6 +188,14 @@ void CudaBackend::copy_if(Stream& stream, const TensorView& flag, const TensorVi
   cuda::copy_if(stream, flag, x, y);
 }
 
+void CudaBackend::sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum) {
+  cuda::sum_of_squares(machine_, stream, x, sum);
+}
+
+void CudaBackend::checksum(Stream& stream, const TensorView& x, const TensorView& sum) {
+  cuda::checksum(machine_, stream, x, sum);
+}
+
 std::string cuda_device_problem(int index) {
   std::string why;
   const int count = cuda_device_count(&why);
@@ -193,19 +207,18 @@ std::string cuda_device_problem(int index) {
   if (device.architecture >= oldest) return "";
   return fmt::format(
       "the {} has compute capability {}.{} and the kernels of this build need {}.{} or newer: build again "
-      "with "
-      "-DCMAKE_CUDA_ARCHITECTURES={}",
+      "with -DCMAKE_CUDA_ARCHITECTURES={}",
       device.name, device.architecture / 10, device.architecture % 10, oldest / 10, oldest % 10,
       device.architecture);
 }
 
-std::unique_ptr<Backend> make_cuda_backend(int index) {
+std::unique_ptr<Backend> make_cuda_backend(int index, bool tf32) {
   const std::string problem = cuda_device_problem(index);
   if (!problem.empty()) {
     fail(ExitCode::device, "CUDA device {} was asked for, but {}. --device cpu runs without it", index,
          problem);
   }
-  return std::make_unique<CudaBackend>(index);
+  return std::make_unique<CudaBackend>(index, tf32 ? cuda::Precision::tf32 : cuda::Precision::fp32);
 }
 
 std::string cuda_backend_libraries() {

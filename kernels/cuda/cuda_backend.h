@@ -9,10 +9,12 @@ namespace lockstep {
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device);  // makes it the calling thread's device
+  // Makes the device the calling thread's.
+  explicit CudaBackend(int device, cuda::Precision precision = cuda::Precision::fp32);
   const char* name() const override { return "cuda"; }
   Allocator& allocator() override { return allocator_; }
   Allocator& host_allocator() override { return host_allocator_; }
+  MemoryUse memory_use() const override;
   std::unique_ptr<Stream> make_compute_stream() override;
   std::int64_t scratch_generation() const override { return machine_.workspace.growths(); }
 
@@ -74,6 +76,8 @@ class CudaBackend final : public Backend {
   void cast(Stream& stream, const TensorView& x, const TensorView& y) override;
   void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) override;
   void copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y) override;
+  void sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum) override;
+  void checksum(Stream& stream, const TensorView& x, const TensorView& sum) override;
 
  private:
   int device_;  // current from here on: the others are made on it

@@ -11,10 +11,12 @@ namespace lockstep::cuda {
 
 struct Machine {
   // The current device. warn is told what the libraries could not do as asked, but in another way.
-  Machine(int device, Convolutions::Warn warn)
-      : workspace(CudaAllocator(device)),
-        convolutions(DeviceProperties::of_device(device), workspace, Precision::fp32, std::move(warn)) {}
+  Machine(int device, Precision f32_products, Convolutions::Warn warn)
+      : precision(f32_products),
+        workspace(CudaAllocator(device)),
+        convolutions(DeviceProperties::of_device(device), workspace, precision, std::move(warn)) {}
 
+  Precision precision;
   Workspace workspace;
   CublasHandle cublas;
   Convolutions convolutions;

@@ -47,6 +47,7 @@ struct Cublas {
   LOCKSTEP_FUNCTION(cublasCreate_v2);
   LOCKSTEP_FUNCTION(cublasDestroy_v2);
   LOCKSTEP_FUNCTION(cublasSetStream_v2);
+  LOCKSTEP_FUNCTION(cublasSetMathMode);
   LOCKSTEP_FUNCTION(cublasGetStatusName);
   LOCKSTEP_FUNCTION(cublasGetStatusString);
   // Overloaded in the header: this is the one that the library has.
@@ -93,6 +94,9 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
 }
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   return cublas().cublasSetStream_v2(handle, stream);
+}
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  return cublas().cublasSetMathMode(handle, mode);
 }
 const char* cublasGetStatusName(cublasStatus_t status) {
   return cublas().cublasGetStatusName(status);

@@ -71,4 +71,7 @@ void cast(Stream& stream, const TensorView& x, const TensorView& y);
 void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag);
 void copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y);
 
+void sum_of_squares(Machine& machine, Stream& stream, const TensorView& x, const TensorView& sum);
+void checksum(Machine& machine, Stream& stream, const TensorView& x, const TensorView& sum);
+
 }  // namespace lockstep::cuda

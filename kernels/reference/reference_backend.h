@@ -2,6 +2,7 @@
 // each op is in the file of its family.
 #pragma once
 
+#include "core/host.h"
 #include "kernels/backend.h"
 
 namespace lockstep {
@@ -11,6 +12,7 @@ class ReferenceBackend final : public Backend {
   const char* name() const override { return "reference"; }
   Allocator& allocator() override { return allocator_; }
   Allocator& host_allocator() override { return allocator_; }
+  MemoryUse memory_use() const override { return {peak_memory(), 0}; }
   std::unique_ptr<Stream> make_compute_stream() override;
 
   void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) override;
@@ -71,6 +73,8 @@ class ReferenceBackend final : public Backend {
   void cast(Stream& stream, const TensorView& x, const TensorView& y) override;
   void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) override;
   void copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y) override;
+  void sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum) override;
+  void checksum(Stream& stream, const TensorView& x, const TensorView& sum) override;
 
  private:
   HostAllocator allocator_;

@@ -213,6 +213,7 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(len(errors), 1, str(result))
         for part in parts:
             self.assertIn(part, errors[0], str(result))
+        return result
 
 
 def main():

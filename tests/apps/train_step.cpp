@@ -6,32 +6,17 @@
 #include <limits>
 #include <mutex>
 
+#include "apps/small_pictures.h"
+#include "apps/temporary_directory.h"
 #include "apps/training/engine.h"
 #include "catch.h"
 #include "comm/thread_communicator.h"
-#include "temporary_directory.h"
 
 using namespace lockstep;
 using test::run_ranks;
 using test::TemporaryDirectory;
 
 namespace {
-
-// 40 training and 8 test pictures in CIFAR-10's format.
-void write_pictures(const TemporaryDirectory& directory) {
-  std::uint32_t state = 1;
-  for (const char* name :
-       {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"}) {
-    std::string records;
-    for (int i = 0; i < 8; ++i) {
-      records.push_back(static_cast<char>(i));
-      for (int pixel = 0; pixel < 3072; ++pixel) {
-        records.push_back(static_cast<char>((state = state * 1664525u + 1013904223u) >> 24));
-      }
-    }
-    test::write_text(directory.file(std::string(name) + ".bin"), records);
-  }
-}
 
 Options small_options(const TemporaryDirectory& directory) {
   Options options;
@@ -87,7 +72,7 @@ std::string checksums_after_two_steps(const Options& options, int ranks) {
 
 TEST_CASE("a loss that is not finite on one rank: all skip, nothing changes, the tensor is named") {
   const TemporaryDirectory directory;
-  write_pictures(directory);
+  test::write_pictures(directory);
   struct Case {
     const char* poisoned;
     float value;
@@ -120,7 +105,7 @@ TEST_CASE("a loss that is not finite on one rank: all skip, nothing changes, the
 
 TEST_CASE("a signal at one rank is known to all after the step, which is taken") {
   const TemporaryDirectory directory;
-  write_pictures(directory);
+  test::write_pictures(directory);
   on_engines(small_options(directory), 2, [&](Engine& engine) {
     const bool last = engine.communicator().rank() == 1;
     const std::string before = checksums(engine);
@@ -133,7 +118,7 @@ TEST_CASE("a signal at one rank is known to all after the step, which is taken")
 
 TEST_CASE("overlap and bucket sizes do not change a bit") {
   const TemporaryDirectory directory;
-  write_pictures(directory);
+  test::write_pictures(directory);
   for (const int ranks : {1, 2}) {
     Options options = small_options(directory);
     const std::string expected = checksums_after_two_steps(options, ranks);
@@ -147,7 +132,7 @@ TEST_CASE("overlap and bucket sizes do not change a bit") {
 
 TEST_CASE("the loss of a step is the mean over the ranks") {
   const TemporaryDirectory directory;
-  write_pictures(directory);
+  test::write_pictures(directory);
   std::vector<double> of_both(2), alone(2);
   on_engines(small_options(directory), 2, [&](Engine& engine) {
     const auto rank = static_cast<std::size_t>(engine.communicator().rank());
@@ -165,7 +150,7 @@ TEST_CASE("the loss of a step is the mean over the ranks") {
 
 TEST_CASE("--no-bias-decay leaves exactly batch norm and biases out") {
   const TemporaryDirectory directory;
-  write_pictures(directory);
+  test::write_pictures(directory);
   Options options = small_options(directory);
   for (const bool no_bias_decay : {false, true}) {
     options.no_bias_decay = no_bias_decay;

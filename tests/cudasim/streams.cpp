@@ -236,8 +236,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   Lock lock(state().mutex);
   if (const cudaError_t error = entry(lock, "cudaEventSynchronize")) return answer(error);
   if (event->capture) return answer(cudaErrorCapturedEvent);
-  ++state().counts.host_waits;
-  if (const std::shared_ptr<Record> record = event->record) wait_for(lock, record);
+  if (const std::shared_ptr<Record> record = event->record; record && !record->done) {
+    ++state().counts.host_waits;
+    wait_for(lock, record);
+  }
   return answer(state().sticky);
 }
 

@@ -3,6 +3,8 @@
 #include <cudnn.h>
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -66,6 +68,39 @@ std::string json_of(cudnnBackendDescriptor_t plan) {
   return json.c_str();
 }
 
+// A backend descriptor of ours, to receive one.
+class Received {
+ public:
+  explicit Received(cudnnBackendDescriptorType_t type) { cudnnBackendCreateDescriptor(type, &descriptor_); }
+  ~Received() { cudnnBackendDestroyDescriptor(descriptor_); }
+  Received(const Received&) = delete;
+  Received& operator=(const Received&) = delete;
+
+  cudnnBackendDescriptor_t get() const { return descriptor_; }
+  void take(cudnnBackendDescriptor_t from, cudnnBackendAttributeName_t name) {
+    std::int64_t count = 0;
+    if (cudnnBackendGetAttribute(from, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &descriptor_) !=
+        CUDNN_STATUS_SUCCESS) {
+      throw std::runtime_error("the plan does not say which engine it has");
+    }
+  }
+
+ private:
+  cudnnBackendDescriptor_t descriptor_ = nullptr;
+};
+
+bool uses_tensor_cores(cudnnBackendDescriptor_t plan) {
+  Received config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR), engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  config.take(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  engine.take(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE);
+  std::int64_t count = 0;
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes;
+  cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                           static_cast<std::int64_t>(notes.size()), &count, notes.data());
+  return std::find(notes.begin(), notes.begin() + count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) !=
+         notes.begin() + count;
+}
+
 // Gives the tensor the pointer that the pack has for it.
 void bind(Tensor& tensor, const VariantPack& pack) {
   for (std::size_t i = 0; i < pack.ids.size(); ++i) {
@@ -81,6 +116,7 @@ void bind(Tensor& tensor, const VariantPack& pack) {
 
 void execute(cudnnContext& handle, cudnnBackendDescriptor_t descriptor, const VariantPack& pack) {
   Plan plan = parse_plan(json_of(descriptor));
+  plan.tf32 = plan.x.type == Type::f32 && uses_tensor_cores(descriptor);
   for (Tensor* tensor : {&plan.x, &plan.w, &plan.y}) bind(*tensor, pack);
   std::int64_t count = 0, bytes = 0;
   cudnnBackendGetAttribute(descriptor, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,

@@ -1,5 +1,6 @@
 // The CUDA backend on the simulated GPU: the shared suite, in several orders of threads and blocks.
 #include <array>
+#include <functional>
 #include <span>
 
 #include "catch.h"
@@ -11,7 +12,12 @@ using namespace lockstep;
 
 namespace {
 
-void in_all_orders(void (*suite)(Backend&)) {
+// cuDNN has no weight gradients of 16-bit factors in f32.
+const suite::Arithmetic kTypes{{DType::f32, DType::bf16, DType::f16}, true};
+const suite::Arithmetic kTf32{{DType::f32}, false, true};
+
+void in_all_orders(const std::function<void(Backend&)>& suite,
+                   cuda::Precision precision = cuda::Precision::fp32) {
   struct Case {
     cudasim::Order order;
     std::uint32_t seed;
@@ -28,7 +34,7 @@ void in_all_orders(void (*suite)(Backend&)) {
     config.seed = c.seed;
     config.eager = c.eager;
     const cudasim::Configured scope(config);
-    CudaBackend backend(0);
+    CudaBackend backend(0, precision);
     suite(backend);
   }
   CHECK(cudasim::alive() == cudasim::Alive{});
@@ -37,29 +43,36 @@ void in_all_orders(void (*suite)(Backend&)) {
 }  // namespace
 
 TEST_CASE("cuda: convolution as the reference") {
-  in_all_orders([](Backend& backend) { suite::convolution(backend, DType::bf16); });
+  in_all_orders([](Backend& backend) { suite::convolution(backend, kTypes); });
 }
 TEST_CASE("cuda: batch norm as the reference") {
-  in_all_orders([](Backend& backend) { suite::batch_norm(backend, CUDASIM_SHAPES); });
+  in_all_orders([](Backend& backend) { suite::batch_norm(backend, kTypes, CUDASIM_SHAPES); });
 }
 TEST_CASE("cuda: relu as the reference") {
-  in_all_orders(suite::relu);
+  in_all_orders([](Backend& backend) { suite::relu(backend, kTypes); });
 }
 TEST_CASE("cuda: pooling as the reference") {
-  in_all_orders(suite::pooling);
+  in_all_orders([](Backend& backend) { suite::pooling(backend, kTypes); });
 }
 TEST_CASE("cuda: linear as the reference") {
-  in_all_orders(suite::linear);
+  in_all_orders([](Backend& backend) { suite::linear(backend, kTypes); });
 }
 TEST_CASE("cuda: cross-entropy as the reference") {
-  in_all_orders(suite::softmax_cross_entropy);
+  in_all_orders([](Backend& backend) { suite::softmax_cross_entropy(backend, kTypes); });
 }
 TEST_CASE("cuda: the optimiser as the reference") {
-  in_all_orders(suite::sgd);
+  in_all_orders([](Backend& backend) { suite::sgd(backend, kTypes); });
 }
 TEST_CASE("cuda: augmentation as the reference") {
-  in_all_orders(suite::augment);
+  in_all_orders([](Backend& backend) { suite::augment(backend, kTypes); });
 }
 TEST_CASE("cuda: conversions and checks as the reference") {
-  in_all_orders(suite::utilities);
+  in_all_orders([](Backend& backend) { suite::utilities(backend, kTypes); });
+}
+TEST_CASE("cuda: products of TF32 factors as the reference's, but for the factors' rounding") {
+  const auto both = [](Backend& backend) {
+    suite::convolution(backend, kTf32);
+    suite::linear(backend, kTf32);
+  };
+  in_all_orders(both, cuda::Precision::tf32);
 }

@@ -4,32 +4,62 @@
 import os
 import pathlib
 import re
+import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "apps"))
-from program import BIN, ProgramTest, epoch_lines, main, run, step_lines  # noqa: E402
+from program import (BIN, ProgramTest, Running, checksums, epoch_lines, main, one_each, run, run_line,
+                     step_lines)  # noqa: E402
 
 # Damped, so that rounding does not grow from step to step: last gamma of each block 0.1, small learning rate.
-LINE = ["--model", "resnet18", "--stem", "cifar", "--batch-size", "4", "--residual-gamma", "0.1", "--lr", "1e-3",
-        "--limit-train", "16", "--limit-test", "6", "--epochs", "1", "--threads", "1"]
+LINE = ["--model", "resnet18", "--stem", "cifar", "--residual-gamma", "0.1", "--lr", "1e-3",
+        "--limit-test", "6", "--threads", "1"]
+SHORT = [*LINE, "--batch-size", "4", "--limit-train", "16", "--epochs", "1"]
 
 
 class Training(ProgramTest):
-    def losses(self, device, simulator="", *more):
+    def losses(self, ranks, device, simulator, *more):
         metrics = self.path("m.jsonl")
-        environment = {**os.environ, "CUDASIM": simulator}
-        result = self.good(run(0, [*LINE, "--device", device, "--metrics", metrics, *more], env=environment))
-        epoch = epoch_lines(metrics)[0]
-        return [line["loss"] for line in step_lines(metrics)] + [epoch["test_loss"]], result
+        line = [*LINE, "--batch-size", "4", "--limit-train", str(16 * max(1, ranks)), "--epochs", "1", "--device", device, "--metrics", metrics,
+                *more]
+        self.good(run(ranks, line, env={**os.environ, "CUDASIM": simulator}))
+        return [line["loss"] for line in step_lines(metrics)] + [line["test_loss"] for line in epoch_lines(metrics)]
 
-    def test_the_losses_are_those_of_the_cpu(self):
-        expected, _ = self.losses("cpu")
-        for simulator in ("hidden=1", "eager=1 order=random seed=5"):
-            with self.subTest(simulator):
-                actual, _ = self.losses("cuda", simulator)
-                self.assertEqual(len(actual), len(expected))
-                for ours, theirs in zip(actual, expected):
-                    self.assertLess(abs(ours - theirs), 1e-4)
+    def close(self, actual, expected, bar):
+        self.assertEqual(len(actual), len(expected))
+        for ours, theirs in zip(actual, expected):
+            self.assertLess(abs(ours - theirs), bar)
+
+    def test_the_losses_of_one_process_are_those_of_the_cpu(self):
+        self.compare(0, [("hidden=1", []), ("eager=1 order=random seed=5", ["--cuda-graph"])])
+
+    def test_the_losses_of_two_ranks_are_those_of_the_cpu(self):
+        self.compare(2, [("eager=1 order=random seed=7", []), ("order=random seed=6", ["--cuda-graph"]),
+                         ("hidden=1", ["--cuda-graph"]), ("", ["--no-overlap", "--bucket-cap-mb", "1"])])
+
+    def test_a_profiler_sees_layers_and_buckets(self):
+        ranges = self.path("ranges")
+        tool = BIN.parent / "tests" / "cudasim" / "test" / "libnvtx_tool.so"
+        self.good(run(2, [*SHORT, "--device", "cuda"],
+                      env={**os.environ, "NVTX_INJECTION64_PATH": str(tool), "NVTX_TOOL_OUTPUT": ranges}))
+        names = pathlib.Path(ranges).read_text().splitlines()
+        for name in ("forward", "layer1.0.conv1", "backward", "fc", "update"):
+            self.assertIn(name, names)
+        self.assertTrue(any(name.startswith("all_reduce of bucket 0 (fc.") for name in names), names)
+
+    def compare(self, ranks, cases):
+        expected = self.losses(ranks, "cpu", "")
+        for simulator, more in cases:
+            with self.subTest(simulator=simulator, more=more):
+                self.close(self.losses(ranks, "cuda", simulator, *more), expected, 1e-4)
+
+    def test_a_run_that_was_stopped_goes_on_to_the_bit(self):
+        whole = [*LINE, "--batch-size", "4", "--device", "cuda", "--limit-train", "16", "--epochs", "2", "--checksums"]
+        expected = self.good(run(2, whole))
+        directory = self.path("checkpoints")
+        self.good(run(2, [*whole, "--checkpoint-dir", directory, "--checkpoint-interval", "3"]))
+        resumed = self.good(run(2, [*whole, "--resume", f"{directory}/step-00000003.ckpt", "--cuda-graph"]))
+        self.assertEqual(checksums(resumed)[1], checksums(expected)[1])
 
 
 TOO_OLD_DRIVER = "fail=cudaGetDeviceCount:1:35"  # what CUDA also says of a driver that is missing
@@ -49,17 +79,17 @@ class Device(ProgramTest):
 
     def without_a_device(self, ranks, simulator, *parts, **variables):
         environment = with_simulator(simulator, **variables)
-        self.refused(run(ranks, [*LINE, "--device", "cuda"], env=environment), 6, "--device cuda: ", "--device cpu", *parts)
+        self.refused(run(ranks, [*SHORT, "--device", "cuda"], env=environment), 6, "--device cuda: ", "--device cpu", *parts)
         line = self.device_line(ranks, environment)
         self.assertTrue(line.startswith("device: cpu (no CUDA device: "), line)
         for part in parts:
             self.assertIn(part, line)
 
     def device_line(self, ranks, environment):
-        result = self.good(run(ranks, LINE, env=environment))
+        result = self.good(run(ranks, SHORT, env=environment))
         lines = [line for line in result.err.splitlines() if line.startswith("device: ")]
         self.assertEqual(len(lines), 1, str(result))
-        self.assertIn(lines[0].split(" ")[1], re.search("^device = '(.*)'$", result.out, re.M)[1])
+        self.assertEqual(lines[0].split(" ")[1], re.search("^device = '(.*)'$", result.out, re.M)[1])
         return lines[0]
 
     def test_no_driver(self):
@@ -91,26 +121,59 @@ class Device(ProgramTest):
                 self.assertEqual(self.device_line(ranks, with_simulator("")), "device: cuda")
 
     def test_ranks_that_ask_for_different_devices(self):
-        lines = [[*LINE, "--device", device] for device in ("cpu", "auto")]
+        lines = [[*SHORT, "--device", device] for device in ("cpu", "auto")]
         self.refused(run(2, lines, env=with_simulator("")), 5, "--device", "'cpu' on rank 0", "'auto' on rank 1")
 
 
 class Errors(ProgramTest):
     def refused_with(self, simulator, code, *parts):
-        self.refused(run(0, [*LINE, "--device", "cuda"], env=with_simulator(simulator)), code, *parts)
+        self.refused(run(0, [*SHORT, "--device", "cuda"], env=with_simulator(simulator)), code, *parts)
 
     def test_a_driver_that_fails(self):
         # Not a device that is missing: `auto` does not go on without it either.
         environment = with_simulator("fail=cudaGetDeviceCount:1:999")
         for device in ("cuda", "auto"):
             with self.subTest(device):
-                self.refused(run(0, [*LINE, "--device", device], env=environment), 6, "cudaGetDeviceCount", "nvidia-smi")
+                self.refused(run(0, [*SHORT, "--device", device], env=environment), 6, "cudaGetDeviceCount", "nvidia-smi")
 
     def test_kernels_of_another_architecture(self):
         self.refused_with("fail=cudaLaunchKernelEx:1:209", 6, "CMAKE_CUDA_ARCHITECTURES")
 
     def test_too_little_memory(self):
         self.refused_with("memory=100000000", 7, "--batch-size")
+        line = [*LINE, "--epochs", "1", "--device", "cuda"]
+        environment = {**os.environ, "CUDASIM": "memory=300000000"}
+        result = self.refused(run(0, [*line, "--batch-size", "500", "--limit-train", "2000"], env=environment), 7,
+                              "CUDA device 0", "--batch-size 500")
+        fits = re.search(r"--batch-size (\d+) does", result.err)[1]
+        self.assertGreater(int(fits), 4)
+        job = [*line, "--batch-size", fits, "--limit-train", fits]
+        self.assertIn("memory:", self.good(run(0, job, env=environment)).out)
+
+    def test_a_graph_of_what_cannot_be_one(self):
+        self.refused(run(0, [*SHORT, "--device", "cuda", "--cuda-graph", "--trace", self.path("t")]), 2, "--trace")
+        self.refused(run(0, [*SHORT, "--device", "cpu", "--cuda-graph"]), 2, "--device cuda")
+
+    def test_ranks_and_devices_that_do_not_fit(self):
+        self.refused(run(3, [*SHORT, "--device", "cuda"]), 6, "3 ranks run on this host", "CUDA_VISIBLE_DEVICES")
+        line = ["env", "CUDASIM=name=NVIDIA_A100", BIN / "resnet_train", *SHORT, "--device", "cuda"]
+        other = [BIN / "resnet_train", *SHORT, "--device", "cuda"]
+        self.refused(run_line(one_each([other, line])), 6, "NVIDIA_H200", "rank 1", "NVIDIA_A100")
+
+    def test_nccl_that_fails_on_a_rank(self):
+        good = [BIN / "resnet_train", *SHORT, "--device", "cuda"]
+        for order in ("ncclCommInitRankConfig:1:2", "ncclAllReduce:5:3"):
+            with self.subTest(order):
+                bad = ["env", f"CUDASIM=fail={order}", *good]
+                self.refused(run_line(one_each([good, bad])), 5, "NCCL failed in", "NCCL_DEBUG=INFO")
+
+    def test_a_rank_that_is_killed(self):
+        metrics = self.path("m.jsonl")
+        job = Running(2, [*LINE, "--batch-size", "4", "--limit-train", "64", "--epochs", "50", "--device", "cuda", "--metrics", metrics])
+        self.addCleanup(job.kill)
+        job.wait_for_steps(metrics, 2)
+        os.kill(job.programs()[1], signal.SIGKILL)
+        self.assertNotEqual(job.finish().code, 0)
 
     def test_a_call_that_fails_in_the_middle(self):
         for call in ("cudaLaunchKernelEx:500:719", "cudaMemcpyAsync:20:700", "cudaStreamSynchronize:3:719"):
