@@ -244,6 +244,10 @@ std::unique_ptr<Backend> make_backend(const Device& device);
 std::unique_ptr<Backend> make_reference_backend();
 std::unique_ptr<Backend> make_cpu_backend(int threads);
 std::unique_ptr<Backend> make_cuda_backend(const Device& device);
+// Why this process cannot have a CUDA backend on the device of that number, and the remedy: there is none,
+// too few, or one older than the kernels were compiled for. Empty: it can. Error(device) as of
+// cuda_device_count().
+std::string cuda_device_problem(int index);
 // Versions of the libraries a backend uses, for --version; "not built in" from a stub.
 std::string cpu_backend_libraries();
 std::string cuda_backend_libraries();

@@ -12,6 +12,8 @@ add_test(NAME tree COMMAND skeleton/check_tree.py "${CMAKE_SOURCE_DIR}" WORKING_
 
 add_test(NAME download_cifar10 COMMAND data/download_cifar10.py WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
 
+add_test(NAME cuda_toolkit COMMAND scripts/cuda_toolkit.py WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+
 # Two steps in one process on the plain loops: what a build without MPI and oneDNN can do, and so can every other.
 add_test(NAME train_on_reference_loops
   COMMAND resnet_train --device reference --model resnet18 --batch-size 4 --limit-train 8 --limit-test 4 --epochs 1)

@@ -90,11 +90,25 @@ void refuse_contradictions(const Options& o, int ranks) {
 
 }  // namespace
 
-Options resolve(const Options& given, int ranks, int local_ranks) {
+std::string why_not_cuda(int local_rank, int local_ranks) {
+  std::string why;
+  const int devices = cuda_device_count(&why);
+  if (devices == 0) return why;
+  if (local_ranks > devices) {
+    return fmt::format(
+        "{} ranks run on this host and each needs a CUDA device of its own, but rank {} of them sees {}: "
+        "start at most {} on a host, or let every rank see all devices (CUDA_VISIBLE_DEVICES)",
+        local_ranks, local_rank, devices, devices);
+  }
+  return cuda_device_problem(local_rank);
+}
+
+Options resolve(const Options& given, int ranks, int local_ranks, const std::string& no_cuda) {
   refuse_contradictions(given, ranks);
   Options options = given;
   if (options.global_batch != Options::kUnset) options.batch_size = options.global_batch / ranks;
-  if (options.device == "auto") options.device = has_cpu_backend() ? "cpu" : "reference";
+  if (options.device == "auto")
+    options.device = no_cuda.empty() ? "cuda" : has_cpu_backend() ? "cpu" : "reference";
   for (const auto& [name, given_too] :
        {std::pair{"--cuda-graph", options.cuda_graph}, {"--autotune", options.autotune}}) {
     if (!given_too || options.device == "cuda") continue;
@@ -115,19 +129,10 @@ Options resolve(const Options& given, int ranks, int local_ranks) {
   return options;
 }
 
-Device device_of(const Options& resolved, int local_rank, int local_ranks, int cuda_devices) {
+Device device_of(const Options& resolved, int local_rank) {
   const int threads = static_cast<int>(resolved.threads);
   if (resolved.device == "cpu") return {.kind = DeviceKind::cpu, .threads = threads};
   if (resolved.device == "reference") return {.kind = DeviceKind::reference, .threads = threads};
-  // None at all: the backend says why.
-  if (cuda_devices > 0 && local_ranks > cuda_devices) {
-    fail(ExitCode::device,
-         "--device cuda: {} ranks run on this host and each needs a CUDA device of its own, but rank {} of "
-         "them sees {}: "
-         "start at most {} on a host, let every rank see all devices (CUDA_VISIBLE_DEVICES), or use --device "
-         "cpu",
-         local_ranks, local_rank, cuda_devices, cuda_devices);
-  }
   return {.kind = DeviceKind::cuda,
           .index = local_rank,
           .threads = threads,

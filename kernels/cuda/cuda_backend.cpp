@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/cuda_check.h"
+#include "core/cuda_identity.h"
 #include "core/cuda_stream.h"
 #include "core/error.h"
 #include "kernels/cuda/ops.h"
@@ -195,18 +196,27 @@ void CudaBackend::checksum(Stream& stream, const TensorView& x, const TensorView
   cuda::checksum(machine_, stream, x, sum);
 }
 
-std::unique_ptr<Backend> make_cuda_backend(const Device& device) {
-  const int index = device.index;
+std::string cuda_device_problem(int index) {
   std::string why;
   const int count = cuda_device_count(&why);
-  if (count == 0) {
-    fail(ExitCode::device, "CUDA device {} was asked for, but this machine has none: {}. Use --device cpu",
-         index, why);
-  }
-  if (index < 0 || index >= count) {
-    fail(ExitCode::device,
-         "CUDA device {} was asked for, but this machine has {}: start at most that many ranks a host", index,
-         count);
+  if (count == 0) return why;
+  if (index < 0 || index >= count)
+    return fmt::format("there are {} CUDA devices: start at most that many ranks on a host", count);
+  const CudaIdentity device = cuda_identity(index);
+  const int oldest = cuda::oldest_architecture();
+  if (device.architecture >= oldest) return "";
+  return fmt::format(
+      "the {} has compute capability {}.{} and the kernels of this build need {}.{} or newer: build again "
+      "with -DCMAKE_CUDA_ARCHITECTURES={}",
+      device.name, device.architecture / 10, device.architecture % 10, oldest / 10, oldest % 10,
+      device.architecture);
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const Device& device) {
+  const std::string problem = cuda_device_problem(device.index);
+  if (!problem.empty()) {
+    fail(ExitCode::device, "CUDA device {} was asked for, but {}. --device cpu runs without it", device.index,
+         problem);
   }
   return std::make_unique<CudaBackend>(device);
 }

@@ -8,6 +8,9 @@ namespace lockstep::cuda {
 
 struct Machine;
 
+// Ten times the lowest compute capability that the kernels run on: 90.
+int oldest_architecture();
+
 void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes);
 void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t bytes);
 void copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes);

@@ -47,8 +47,7 @@ TrainStep::Result step(Engine& engine, std::int64_t index, int signal = 0) {
 // Runs body on an engine of each rank and expects no error.
 void on_engines(const Options& options, int ranks, const std::function<void(Engine&)>& body) {
   const auto errors = run_ranks(ranks, [&](Communicator& communicator) {
-    Engine engine(communicator, device_of(options, 0, 1, 0), options, options, nullptr,
-                  [](const std::string&) {});
+    Engine engine(communicator, device_of(options, 0), options, options, nullptr, [](const std::string&) {});
     body(engine);
   });
   for (const std::string& error : errors) CHECK(error == "");
