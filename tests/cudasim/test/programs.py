@@ -6,6 +6,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "apps"))
+from kernel_bench import check_run  # noqa: E402
 from program import ProgramTest, epoch_lines, main, run, step_lines  # noqa: E402
 
 # Damped, so that rounding does not grow from step to step: last gamma of each block 0.1, small learning rate.
@@ -29,6 +30,13 @@ class Training(ProgramTest):
                 self.assertEqual(len(actual), len(expected))
                 for ours, theirs in zip(actual, expected):
                     self.assertLess(abs(ours - theirs), 1e-4)
+
+
+class KernelBench(ProgramTest):
+    def test_every_op_agrees_with_the_reference(self):
+        for dtype in ("fp32", "bf16"):
+            with self.subTest(dtype):
+                check_run(self, "cuda", "--dtype", dtype)
 
 
 class Errors(ProgramTest):
