@@ -57,6 +57,11 @@ class Walk {
     const TensorView x = stem_output(), other = tensor(x.dtype, x.shape, x.layout);
     recorder_.relu_forward(*stream_, x, other);
     recorder_.relu_backward(*stream_, x, other, tensor(x.dtype, x.shape, x.layout));
+    const PoolShape pool{batch_, x.shape[1], x.shape[2], x.shape[3]};
+    const Shape pooled{pool.n, pool.out_h(), pool.out_w(), pool.c};
+    const TensorView y = tensor(x.dtype, pooled, x.layout), index = tensor(DType::u8, pooled, x.layout);
+    recorder_.max_pool_forward(*stream_, pool, x, y, index);
+    recorder_.max_pool_backward(*stream_, pool, y, index, other);
 
     const TensorView weights = store_.all_weights(), copy = tensor(DType::f32, weights.shape);
     recorder_.update_loss_scale(*stream_, {}, number(DType::f32), number(DType::f32), number(DType::f32));

@@ -69,7 +69,7 @@ class KernelBench(ProgramTest):
             (["--batch-size", "0"], 2, ["--batch-size"]),
             (["--batch-size", "1"], 2, ["--batch-size 1", "batch norm"]),
             (["--repetitions", "0"], 2, ["--repetitions"]),
-            (["--threads", ""], 2, ["--threads", "empty"]),
+            (["--op", ""], 2, ["--op", "empty"]),
             (["--json", ""], 2, ["--json", "empty"]),
             (["--op", "matmul"], 2, ["--op matmul", "conv2d_forward"]),
             (["--csv", "same", "--json", "same"], 2, ["--csv and --json", "same"]),
