@@ -28,13 +28,14 @@ cublasStatus_t answer(cublasStatus_t status) {
 }  // namespace
 
 TEST_CASE("make_cuda_backend: a device that is there, and why another is not") {
-  CHECK(std::string(make_cuda_backend(1)->name()) == "cuda");
+  CHECK(std::string(make_cuda_backend({.kind = DeviceKind::cuda, .index = 1})->name()) == "cuda");
   CHECK(cuda_backend_libraries().find("cuDNN 9.") != std::string::npos);
-  check_error(ExitCode::device, "this machine has 2", [] { make_cuda_backend(2); });
+  check_error(ExitCode::device, "there are 2 CUDA devices",
+              [] { make_cuda_backend({.kind = DeviceKind::cuda, .index = 2}); });
   cudasim::Config none = cudasim::config();
   none.devices = 0;
   const cudasim::Configured scope(none);
-  check_error(ExitCode::device, "Use --device cpu", [] { make_cuda_backend(0); });
+  check_error(ExitCode::device, "--device cpu", [] { make_cuda_backend({.kind = DeviceKind::cuda}); });
 }
 
 TEST_CASE("CUBLAS_CHECK: the expression and the remedy") {

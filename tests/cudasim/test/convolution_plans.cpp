@@ -147,7 +147,7 @@ struct Factors {
 }  // namespace
 
 TEST_CASE("tf32 rounds factors to 10 bits of mantissa and nothing else") {
-  CudaBackend backend(0, Precision::tf32);
+  CudaBackend backend({.kind = DeviceKind::cuda, .tf32 = true});
   Twins twins(backend);
   const ConvShape s{2, 6, 6, 64, 32, 3, 1, 1};
   const Factors x(twins, Layout::nhwc, {2, 6, 6, 64}), w(twins, Layout::ohwi, {32, 3, 3, 64}),
@@ -187,7 +187,7 @@ TEST_CASE("f16 convolutions run on tensor cores, and what leaves the range is an
   const auto h200 = DeviceProperties::from_json(cudasim::gpu_properties("h200"));
   CHECK(
       ConvolutionPlan({Direction::forward, s, DType::f16, false}, h200, Precision::fp32).uses_tensor_cores());
-  CudaBackend backend(0);
+  CudaBackend backend({.kind = DeviceKind::cuda});
   Twins twins(backend);
   const Pair x = twins.values(DType::f16, Layout::nhwc, {1, 2, 2, 8}, Values(32, 100));
   Values weights(64, 81);

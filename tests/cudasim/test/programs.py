@@ -8,6 +8,7 @@ import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "apps"))
+from kernel_bench import check_run  # noqa: E402
 from program import (BIN, ProgramTest, Running, checksums, epoch_lines, main, one_each, run, run_line,
                      step_lines)  # noqa: E402
 
@@ -20,8 +21,8 @@ SHORT = [*LINE, "--batch-size", "4", "--limit-train", "16", "--epochs", "1"]
 class Training(ProgramTest):
     def losses(self, ranks, device, simulator, *more):
         metrics = self.path("m.jsonl")
-        line = [*LINE, "--batch-size", "4", "--limit-train", str(16 * max(1, ranks)), "--epochs", "1", "--device", device, "--metrics", metrics,
-                *more]
+        line = [*LINE, "--batch-size", "4", "--limit-train", str(16 * max(1, ranks)), "--epochs", "1", "--device", device,
+                "--metrics", metrics, *more]
         self.good(run(ranks, line, env={**os.environ, "CUDASIM": simulator}))
         return [line["loss"] for line in step_lines(metrics)] + [line["test_loss"] for line in epoch_lines(metrics)]
 
@@ -141,6 +142,13 @@ class Device(ProgramTest):
     def test_ranks_that_ask_for_different_devices(self):
         lines = [[*SHORT, "--device", device] for device in ("cpu", "auto")]
         self.refused(run(2, lines, env=with_simulator("")), 5, "--device", "'cpu' on rank 0", "'auto' on rank 1")
+
+
+class KernelBench(ProgramTest):
+    def test_every_op_agrees_with_the_reference(self):
+        for dtype in ("fp32", "bf16"):
+            with self.subTest(dtype):
+                check_run(self, "cuda", "--dtype", dtype)
 
 
 class Errors(ProgramTest):
