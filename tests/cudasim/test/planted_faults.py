@@ -64,12 +64,9 @@ FAULTS = [
           "kernels/cuda/convolution_plans.cpp", "CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{s.padding, s.padding}",
           "CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{s.padding, 0}",
           "cudasim", "cuda: convolution*", r"FAILED"),
-    Fault("buckets that leave when they are full, not in their order",
-          "comm/reducer.cpp",
-          "  while (next_bucket_ < static_cast<int>(buckets_.size()) && pending_[at(next_bucket_)] == 0) {\n"
-          "    launch(next_bucket_++);\n",
-          "  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {\n"
-          "    if (pending_[at(b)] == 0 && std::count(launch_order_.begin(), launch_order_.end(), b) == 0) launch(b);\n",
+    Fault("ranks whose collectives differ",
+          "comm/nccl_communicator.cpp", "ncclAllReduce(data, data, static_cast<std::size_t>(count),",
+          "ncclAllReduce(data, data, static_cast<std::size_t>(count - rank()),",
           "cudasim", "NcclCommunicator: the reducer*", r"of the ranks differs: rank 1 calls ncclAllReduce"),
     Fault("event that is not destroyed",
           "core/cuda_stream.cpp", "~CudaEventState() override { cudaEventDestroy(event_); }",
@@ -98,9 +95,9 @@ def build_with(fault):
     planted.parent.mkdir(parents=True, exist_ok=True)
     planted.write_text((ROOT / fault.file).read_text().replace(fault.text, fault.fault))
     compiles = [entry for entry in json.loads((build / "compile_commands.json").read_text())
-                if pathlib.Path(entry["file"]) == ROOT / fault.file]
+                if pathlib.Path(entry["file"]) == ROOT / fault.file and f"/lockstep_{fault.file.split('/')[0]}.dir/" in entry["command"]]
     if len(compiles) != 1:
-        sys.exit(f"{fault.file} is compiled {len(compiles)} times in build/{fault.build}")
+        sys.exit(f"{fault.file} is compiled {len(compiles)} times into its folder's library in build/{fault.build}")
     compile_line = shlex.split(compiles[0]["command"])
     object_file = planted.with_name(planted.name + ".o")
     compile_line[compile_line.index("-o") + 1] = object_file
