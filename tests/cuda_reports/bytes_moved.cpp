@@ -116,7 +116,11 @@ struct Op {
 class Ops {
  public:
   explicit Ops(DType type)
-      : type_(type), backend_(0), stream_(backend_.make_compute_stream()), b_(backend_), s_(*stream_) {}
+      : type_(type),
+        backend_({.kind = DeviceKind::cuda}),
+        stream_(backend_.make_compute_stream()),
+        b_(backend_),
+        s_(*stream_) {}
 
   // x / y: bytes asked for and moved, over the least.
   std::vector<std::array<std::string, 3>> measure();
