@@ -152,14 +152,15 @@ class Machine {
 
 void run(const BenchOptions& given) {
   BenchOptions options = given;
-  options.engine = resolve(given.engine, 1, 1);
+  const bool host = given.engine.device == "cpu" || given.engine.device == "reference";
+  options.engine = resolve(given.engine, 1, 1, host ? "" : why_not_cuda(0, 1));
   const Options& engine = options.engine;
   const DType compute = compute_type(engine.dtype);
   const std::vector<Call> calls = chosen_calls(options, compute);
   write("--csv", options.csv, std::ios::app, "");
   write("--json", options.json, std::ios::app, "");
 
-  const Machine machine(device_of(engine, 0, 1, 1), compute);
+  const Machine machine(device_of(engine, 0), compute);
   nlohmann::ordered_json result = {{"device", engine.device},
                                    {"threads", engine.threads},
                                    {"dtype", engine.dtype},

@@ -68,6 +68,8 @@ class Walk {
     recorder_.non_finite_check(*stream_, store_.all_gradients(), number(DType::f32));
     recorder_.cast(*stream_, weights, tensor(compute_ == DType::f32 ? DType::bf16 : compute_, weights.shape));
     recorder_.copy_if(*stream_, number(DType::f32), weights, copy);
+    recorder_.sum_of_squares(*stream_, store_.all_gradients(), number(DType::f32));
+    recorder_.checksum(*stream_, weights, tensor(DType::i32, {2}));
     recorder_.copy_on_device(*stream_, copy.data, weights.data, weights.bytes());
     recorder_.copy_to_device(*stream_, weights.data, copy.data, weights.bytes());
     recorder_.copy_to_host(*stream_, copy.data, weights.data, weights.bytes());

@@ -31,6 +31,7 @@ class Recorder final : public Backend {
   const char* name() const override { return "recorder"; }
   Allocator& allocator() override { return addresses_; }
   Allocator& host_allocator() override { return addresses_; }
+  MemoryUse memory_use() const override { return {}; }
   std::unique_ptr<Stream> make_compute_stream() override { return std::make_unique<InlineStream>(); }
 
   void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes) override;
@@ -91,6 +92,8 @@ class Recorder final : public Backend {
   void cast(Stream& stream, const TensorView& x, const TensorView& y) override;
   void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) override;
   void copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y) override;
+  void sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum) override;
+  void checksum(Stream& stream, const TensorView& x, const TensorView& sum) override;
 
  private:
   void add(Call call);

@@ -156,4 +156,20 @@ void Recorder::copy_if(Stream&, const TensorView& flag, const TensorView& x, con
        .run = [](Backend& b, Stream& stream, const Tensors& t) { b.copy_if(stream, t[0], t[1], t[2]); }});
 }
 
+// bytes: x, and one number
+void Recorder::sum_of_squares(Stream&, const TensorView& x, const TensorView& sum) {
+  add({.op = "sum_of_squares",
+       .detail = describe_elements(x),
+       .operands = {input("x", x), output("sum", sum, 2)},
+       .run = [](Backend& b, Stream& stream, const Tensors& t) { b.sum_of_squares(stream, t[0], t[1]); }});
+}
+
+// bytes: x, and two numbers
+void Recorder::checksum(Stream&, const TensorView& x, const TensorView& sum) {
+  add({.op = "checksum",
+       .detail = describe_elements(x),
+       .operands = {input("x", x), output("sum", sum, 0)},
+       .run = [](Backend& b, Stream& stream, const Tensors& t) { b.checksum(stream, t[0], t[1]); }});
+}
+
 }  // namespace lockstep::bench

@@ -64,6 +64,12 @@ FAULTS = [
           "kernels/cuda/convolution_plans.cpp", "CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{s.padding, s.padding}",
           "CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{s.padding, 0}",
           "cudasim", "cuda: convolution*", r"FAILED"),
+    Fault("collectives in the order in which their buckets fill",
+          "comm/reducer.cpp", "  if (options_.overlap) launch_full_buckets();",
+          "  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {\n"
+          "    if (pending_[at(b)] == 0 && std::find(launch_order_.begin(), launch_order_.end(), b) == launch_order_.end()) {\n"
+          "      launch(b);\n      ++next_bucket_;\n    }\n  }",
+          "cudasim", "NcclCommunicator: the reducer*", r"of the ranks differs: rank 1 calls ncclAllReduce"),
     Fault("ranks whose collectives differ",
           "comm/nccl_communicator.cpp", "ncclAllReduce(data, data, static_cast<std::size_t>(count),",
           "ncclAllReduce(data, data, static_cast<std::size_t>(count - rank()),",
