@@ -4,6 +4,19 @@
 #include "core/error.h"
 
 namespace lockstep {
+namespace {
+
+// The runtime has one error for no driver at all and for one that is too old.
+std::string why_insufficient() {
+  int driver = 0, runtime = 0;
+  CUDA_CHECK(cudaDriverGetVersion(&driver));
+  CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  if (driver == 0) return "no NVIDIA driver is installed";
+  return fmt::format("the NVIDIA driver is for CUDA {}.{}, this program for {}.{}: update the driver",
+                     driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+}
+
+}  // namespace
 namespace detail {
 
 void cuda_failed(cudaError_t error, const char* expression, const char* file, int line) {
@@ -24,11 +37,16 @@ int cuda_device_count(std::string* why) {
     case cudaSuccess:
       if (count == 0 && why) *why = "no CUDA device is visible";
       return count;
-    case cudaErrorInsufficientDriver:  // 35: also what a machine without any driver says
+    case cudaErrorInsufficientDriver:  // 35
     case cudaErrorStubLibrary:         // 34: the toolkit's stub stands in for the driver
     case cudaErrorNoDevice:            // 100: a driver, and no GPU
       cudaGetLastError();
-      if (why) *why = fmt::format("{} ({})", cudaGetErrorString(status), static_cast<int>(status));
+      if (why) {
+        *why = fmt::format(
+            "{} ({})",
+            status == cudaErrorInsufficientDriver ? why_insufficient() : cudaGetErrorString(status),
+            static_cast<int>(status));
+      }
       return 0;
     default:
       detail::cuda_failed(status, "cudaGetDeviceCount", __FILE__, __LINE__);

@@ -48,6 +48,7 @@ struct Cublas {
   LOCKSTEP_FUNCTION(cublasCreate_v2);
   LOCKSTEP_FUNCTION(cublasDestroy_v2);
   LOCKSTEP_FUNCTION(cublasSetStream_v2);
+  LOCKSTEP_FUNCTION(cublasGetProperty);
   LOCKSTEP_FUNCTION(cublasGetStatusName);
   LOCKSTEP_FUNCTION(cublasGetStatusString);
   // Overloaded in the header: this is the one that the library has.
@@ -94,6 +95,9 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
 }
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   return cublas().cublasSetStream_v2(handle, stream);
+}
+cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
+  return cublas().cublasGetProperty(type, value);
 }
 const char* cublasGetStatusName(cublasStatus_t status) {
   return cublas().cublasGetStatusName(status);

@@ -1,95 +1,24 @@
-// Which plans the real cuDNN gives the convolutions of ResNets, for GPUs that are not here; and what the
-// execution of plans on the double shows.
+// Which plans the real cuDNN gives the convolutions of ResNets for GPUs that are not here, and what becomes of a
+// plan that a device refuses. tests/gpu/convolution_plans.cpp has what every device shows.
 #include "kernels/cuda/convolution_plans.h"
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstdlib>
 
 #include "catch.h"
 #include "core/error.h"
-#include "cudasim/cudasim.h"
 #include "cudasim/cudnn/cudnn_double.h"
+#include "gpu/plan_sweep.h"
 #include "kernels/cuda/convolution.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/twins.h"
-#include "resnet_convolutions.h"
+#include "kernels/test_tensor.h"
 
 using namespace lockstep;
 using namespace lockstep::test;
-using cuda::Convolution;
-using cuda::ConvolutionPlan;
 using cuda::DeviceProperties;
-using cuda::Direction;
 using cuda::Precision;
-
-namespace {
-
-constexpr ConvShape kSmall{2, 5, 7, 3, 8, 3, 2, 1};
-
-// Tensors of more than 2^31 elements, for which engines with wide indices are few.
-bool is_huge(const ConvShape& s) {
-  return s.n * std::max(s.h * s.w * s.c_in, s.out_h() * s.out_w() * s.c_out) >= std::int64_t{1} << 31;
-}
-
-// What training needs of one convolution, on one GPU.
-struct Sweep {
-  explicit Sweep(const std::string& gpu)
-      : properties(DeviceProperties::from_json(cudasim::gpu_properties(gpu))) {}
-
-  void convolution(const ConvShape& shape, DType type) {
-    for (const Direction direction :
-         {Direction::forward, Direction::backward_data, Direction::backward_weight}) {
-      const Convolution wanted{direction, shape, type, false};
-      INFO(describe(wanted));
-      ++count;
-      try {
-        const ConvolutionPlan plan(wanted, properties, Precision::fp32);
-        if (type == DType::f32 || !is_huge(shape)) CHECK(plan.uses_tensor_cores() == (type == DType::bf16));
-        largest = std::max(largest, plan.workspace_bytes());
-        if (print) fmt::print("{:>12} bytes: {}\n", plan.workspace_bytes(), describe(wanted));
-      } catch (const Error& error) {
-        FAIL_CHECK(error.what());
-      }
-    }
-  }
-  void networks(std::int64_t batch, std::int64_t size) {
-    for (const bool imagenet_stem : {true, false}) {
-      for (const ConvShape& shape : resnet_convolutions(imagenet_stem, batch, size)) {
-        convolution(shape, DType::f32);
-        convolution(shape, DType::bf16);
-      }
-    }
-  }
-
-  DeviceProperties properties;
-  int count = 0;
-  std::int64_t largest = 0;
-  bool print = std::getenv("LOCKSTEP_TEST_PRINT") != nullptr;  // a table of all workspaces
-};
-
-// Runs on the tested side with shape `tested`, on the reference with shape `expected`.
-std::string forward_difference(const ConvShape& expected, const ConvShape& tested) {
-  CudaBackend backend(0);
-  Twins twins(backend);
-  const Pair x = twins.uniform(DType::f32, Layout::nhwc, {expected.n, expected.h, expected.w, expected.c_in});
-  const Pair w = twins.uniform(DType::f32, Layout::ohwi,
-                               {expected.c_out, expected.kernel, expected.kernel, expected.c_in});
-  const Pair y = twins.poisoned(DType::f32, Layout::nhwc,
-                                {expected.n, expected.out_h(), expected.out_w(), expected.c_out});
-  twins.run([&](Backend& b, Stream& stream, int side) {
-    b.conv2d_forward(stream, side == 0 ? expected : tested, x[side], w[side], y[side]);
-  });
-  return compare(y.expected(), y.actual(), 1e-4, 1e-4);
-}
-
-}  // namespace
 
 TEST_CASE("cuDNN has plans for every convolution of every ResNet", "[long]") {
   for (const char* gpu : {"h200", "a100", "rtx4090"}) {
     INFO(gpu);
-    Sweep sweep(gpu);
+    Sweep sweep(DeviceProperties::from_json(cudasim::gpu_properties(gpu)));
     for (const std::int64_t batch : {1, 32, 256}) {
       if (batch != 32 && gpu != std::string("h200")) continue;
       sweep.networks(batch, 32);
@@ -100,47 +29,12 @@ TEST_CASE("cuDNN has plans for every convolution of every ResNet", "[long]") {
   }
 }
 
-TEST_CASE("fp32 keeps all bits of its inputs, tf32 takes the tensor cores") {
-  const auto h200 = DeviceProperties::from_json(cudasim::gpu_properties("h200"));
-  const ConvShape shape{32, 16, 16, 64, 64, 3, 1, 1};
-  for (const Direction direction :
-       {Direction::forward, Direction::backward_data, Direction::backward_weight}) {
-    const Convolution wanted{direction, shape, DType::f32, true};
-    CHECK_FALSE(ConvolutionPlan(wanted, h200, Precision::fp32).uses_tensor_cores());
-    CHECK(ConvolutionPlan(wanted, h200, Precision::tf32).uses_tensor_cores());
-  }
-}
-
-TEST_CASE("properties of a device are those of its JSON") {
-  const auto from_device = DeviceProperties::of_device(0);
-  CHECK(from_device.json().find("NVIDIA H200") != std::string::npos);
-  CHECK(DeviceProperties::from_json(from_device.json()).json() == from_device.json());
-  CHECK_THROWS_AS(DeviceProperties::from_json("{}"), Error);
-}
-
-TEST_CASE("a plan is made once, and its candidates come to an end") {
-  const auto h200 = DeviceProperties::from_json(cudasim::gpu_properties("h200"));
-  cuda::ConvolutionPlans plans(DeviceProperties::from_json(cudasim::gpu_properties("h200")));
-  ConvolutionPlan& plan = plans.get({Direction::forward, kSmall, DType::bf16, false});
-  CHECK(&plan == &plans.get({Direction::forward, kSmall, DType::bf16, false}));
-  CHECK(&plan != &plans.get({Direction::forward, kSmall, DType::bf16, true}));
-  int candidates = 1;
-  while (plan.advance(h200)) ++candidates;
-  CHECK(candidates > 1);
-  CHECK_FALSE(plan.json().empty());  // the last one stays
-}
-
-TEST_CASE("a plan with another padding gives other numbers") {
-  const ConvShape padded{2, 8, 8, 3, 5, 2, 3, 1};
-  ConvShape unpadded = padded;
-  unpadded.padding = 0;
-  REQUIRE(padded.out_h() == unpadded.out_h());
-  CHECK(forward_difference(padded, padded) == "");
-  CHECK(forward_difference(unpadded, unpadded) == "");
-  CHECK(forward_difference(padded, unpadded) != "");
+TEST_CASE("a simulated device has the properties of its GPU") {
+  CHECK(DeviceProperties::of_device(0).json().find("NVIDIA H200") != std::string::npos);
 }
 
 TEST_CASE("a device that refuses a plan is given the next one, and told of once") {
+  const ConvShape shape{2, 5, 7, 3, 8, 3, 2, 1};
   cuda::Workspace workspace{CudaAllocator(0)};
   std::vector<std::string> told;
   cuda::Convolutions convolutions(DeviceProperties::of_device(0), workspace, Precision::fp32,
@@ -150,7 +44,7 @@ TEST_CASE("a device that refuses a plan is given the next one, and told of once"
   const TestTensor x(backend, *stream, DType::f32, Layout::nhwc, {2, 5, 7, 3}, uniform(210, -1, 1, 1));
   const TestTensor w(backend, *stream, DType::f32, Layout::ohwi, {8, 3, 3, 3}, uniform(216, -1, 1, 2));
   const TestTensor y(backend, *stream, DType::f32, Layout::nhwc, {2, 3, 4, 8}, {});
-  const auto run = [&] { convolutions.conv2d_forward(*stream, kSmall, x, w, y); };
+  const auto run = [&] { convolutions.conv2d_forward(*stream, shape, x, w, y); };
   run();
   const Values expected = y.read();
   cudasim::refuse_plans(1);
