@@ -34,13 +34,13 @@ std::string forward_difference(const ConvShape& expected, const ConvShape& teste
 
 }  // namespace
 
-TEST_CASE("cuDNN has plans on this device for every convolution of every ResNet", "[plans]") {
+TEST_CASE("cuDNN has plans on this device for every convolution of every ResNet", "[long]") {
   Sweep sweep(DeviceProperties::of_device(0));
   sweep.networks(32, 32);
   sweep.networks(32, 224);
 }
 
-TEST_CASE("fp32 keeps all bits of its inputs, tf32 takes the tensor cores", "[plans]") {
+TEST_CASE("fp32 keeps all bits of its inputs, tf32 takes the tensor cores") {
   const auto device = DeviceProperties::of_device(0);
   const ConvShape shape{32, 16, 16, 64, 64, 3, 1, 1};
   for (const Direction direction :
@@ -51,13 +51,13 @@ TEST_CASE("fp32 keeps all bits of its inputs, tf32 takes the tensor cores", "[pl
   }
 }
 
-TEST_CASE("properties of a device are those of its JSON", "[plans]") {
+TEST_CASE("properties of a device are those of its JSON") {
   const auto device = DeviceProperties::of_device(0);
   CHECK(DeviceProperties::from_json(device.json()).json() == device.json());
   CHECK_THROWS_AS(DeviceProperties::from_json("{}"), Error);
 }
 
-TEST_CASE("a plan is made once, and its candidates come to an end", "[plans]") {
+TEST_CASE("a plan is made once, and its candidates come to an end") {
   const ConvShape shape{2, 5, 7, 3, 8, 3, 2, 1};
   const auto device = DeviceProperties::of_device(0);
   cuda::ConvolutionPlans plans(DeviceProperties::of_device(0));

@@ -1,6 +1,6 @@
 // gpu_report: what this machine's GPUs and NVIDIA's libraries are, as one JSON object on standard output; and
-// whether cuDNN chooses the engines here that were chosen where there was no GPU, from a file with the properties
-// of one.
+// whether cuDNN chooses the engines here that were chosen where there was no GPU, from a file with the
+// properties of one.
 //
 //   gpu_report [--planned FOLDER]     FOLDER holds such files, one a GPU (tests/cudasim/cudnn)
 //

@@ -110,8 +110,7 @@ TEST_CASE("CudaAllocator: zeros, and an error that names what is free") {
   stream.synchronize();
   for (std::int64_t i = 0; i < kBytes; ++i) CHECK(memory.byte(i) == 0);
   CudaAllocator allocator(0);
-  check_error(ExitCode::memory, "CUDA device 0 has no ",
-              [&] { allocator.allocate(std::int64_t{1} << 50); });
+  check_error(ExitCode::memory, "CUDA device 0 has no ", [&] { allocator.allocate(std::int64_t{1} << 50); });
 }
 
 TEST_CASE("CUDA_CHECK: the expression, the place, the text and the remedy") {

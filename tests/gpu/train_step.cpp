@@ -11,14 +11,16 @@
 
 using namespace lockstep;
 
-// fp32 sums in another order, damped (last gamma of each block 0.1, small learning rate) so that the difference
-// does not grow from step to step. bf16 rounds activations to 8 bits.
-TEST_CASE("the losses of a device are those of the reference loops", "[training]") {
+// Sums in another order, in a network that is damped (last gamma of each block 0.1, small learning rate,
+// enough samples in a batch norm) so that the difference does not grow from step to step: 3e-7 in fp32 on the
+// simulated GPU. Where bf16 rounds to neighbours it becomes 5e-3.
+TEST_CASE("the losses of a device are those of the reference loops", "[long]") {
   const test::TemporaryDirectory directory;
-  for (const auto& [dtype, tolerance] : {std::pair{"fp32", 1e-4}, std::pair{"bf16", 0.05}}) {
+  for (const auto& [dtype, tolerance] : {std::pair{"fp32", 1e-4}, std::pair{"bf16", 0.03}}) {
     INFO(dtype);
     Options options = test::small_options(directory);
     options.dtype = dtype;
+    options.batch_size = 8;
     const std::vector<double> expected = test::TrainRig(options, DeviceKind::reference).losses(4);
     const std::vector<double> actual = test::TrainRig(options).losses(4);
     REQUIRE(actual.size() == expected.size());
@@ -26,7 +28,7 @@ TEST_CASE("the losses of a device are those of the reference loops", "[training]
   }
 }
 
-TEST_CASE("a recorded step is the step, to the bit: learning rate, epoch and batch are those of each", "[training]") {
+TEST_CASE("a recorded step is the step, to the bit: learning rate, epoch and batch are those of each") {
   const test::TemporaryDirectory directory;
   Options options = test::small_options(directory);
   options.limit_train = 13;  // the last batch of an epoch has one size, the others another
@@ -54,7 +56,7 @@ TEST_CASE("a recorded step is the step, to the bit: learning rate, epoch and bat
           expected[static_cast<std::size_t>(i)]);
 }
 
-TEST_CASE("a loss that is not finite: the device skips the step by itself, the name comes late", "[training]") {
+TEST_CASE("a loss that is not finite: the device skips the step by itself, the name comes late") {
   const test::TemporaryDirectory directory;
   test::TrainRig rig(test::small_options(directory));
   TrainStep& step = rig.engine.step();

@@ -1,5 +1,5 @@
-// Which plans the real cuDNN gives the convolutions of ResNets for GPUs that are not here, and what becomes of a
-// plan that a device refuses. tests/gpu/convolution_plans.cpp has what every device shows.
+// Which plans the real cuDNN gives the convolutions of ResNets for GPUs that are not here, and what becomes
+// of a plan that a device refuses. tests/gpu/convolution_plans.cpp has what every device shows.
 #include "kernels/cuda/convolution_plans.h"
 
 #include "catch.h"

@@ -1,4 +1,5 @@
-// Whole steps on the simulated GPU, which counts what the host waits for. tests/gpu/train_step.cpp has the rest.
+// Whole steps on the simulated GPU, which counts what the host waits for. tests/gpu/train_step.cpp has the
+// rest.
 #include <cmath>
 
 #include "catch.h"
