@@ -3,6 +3,8 @@
 
     OMP_PROC_BIND=true scripts/torch_tuned bench/compare_pytorch/step.py --batch-size 32 --dtype fp32 --threads 2
 
+With --device cuda it needs no tuning from outside: any Python that has a PyTorch with CUDA.
+
 A step is forward, cross-entropy, backward and SGD with momentum and weight decay on a batch that lies in memory,
 already normalised: reading and augmenting, which step_bench includes, cost PyTorch nothing here. The pictures are
 random; no time depends on their values. --json - writes the JSON object to stdout.
@@ -26,6 +28,7 @@ def parse_options():
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32", help="bf16: autocast, fp32 weights")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--layout", choices=["nchw", "channels_last", "best"], default="best",
                         help="best: both are timed, the faster one is reported")
     parser.add_argument("--steps", type=int, default=20)
@@ -36,23 +39,24 @@ def parse_options():
 def time_steps(options, layout):
     torch.manual_seed(0)
     memory_format = torch.channels_last if layout == "channels_last" else torch.contiguous_format
-    model = torchvision.models.get_model(options.model, num_classes=10).to(memory_format=memory_format).train()
-    images = torch.randn(options.batch_size, 3, 32, 32).contiguous(memory_format=memory_format)
-    labels = torch.randint(0, 10, (options.batch_size,))
+    model = torchvision.models.get_model(options.model, num_classes=10)
+    model = model.to(options.device, memory_format=memory_format).train()
+    images = torch.randn(options.batch_size, 3, 32, 32).to(options.device, memory_format=memory_format)
+    labels = torch.randint(0, 10, (options.batch_size,)).to(options.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
     milliseconds = []
     for _ in range(WARM_UP_STEPS + options.steps):
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=options.dtype == "bf16"):
+        with torch.autocast(options.device, torch.bfloat16, enabled=options.dtype == "bf16"):
             loss = torch.nn.functional.cross_entropy(model(images), labels)
         loss.backward()
         optimizer.step()
-        last_loss = loss.item()
+        last_loss = loss.item()  # waits for the device, as step_bench's step does
         milliseconds.append(1e3 * (time.perf_counter() - start))
     ms_step = statistics.median(milliseconds[WARM_UP_STEPS:])
     return {"model": options.model, "stem": "imagenet", "batch_size": options.batch_size, "dtype": options.dtype,
-            "threads": options.threads, "layout": layout, "ms_step": ms_step,
+            "threads": options.threads, "device": options.device, "layout": layout, "ms_step": ms_step,
             "images_per_second": 1e3 * options.batch_size / ms_step, "last_loss": last_loss,
             "torch": torch.__version__}
 
@@ -60,6 +64,9 @@ def time_steps(options, layout):
 def main():
     options = parse_options()
     torch.set_num_threads(options.threads)
+    if options.device == "cuda":
+        torch.backends.cudnn.benchmark = True  # cuDNN's fastest engine, found by trying in the first step
+        torch.backends.cudnn.allow_tf32 = False  # fp32 is fp32 on both sides
     layouts = ["nchw", "channels_last"] if options.layout == "best" else [options.layout]
     results = [time_steps(options, layout) for layout in layouts]
     for result in results:

@@ -48,6 +48,7 @@ struct Cublas {
   LOCKSTEP_FUNCTION(cublasDestroy_v2);
   LOCKSTEP_FUNCTION(cublasSetStream_v2);
   LOCKSTEP_FUNCTION(cublasSetMathMode);
+  LOCKSTEP_FUNCTION(cublasGetProperty);
   LOCKSTEP_FUNCTION(cublasGetStatusName);
   LOCKSTEP_FUNCTION(cublasGetStatusString);
   // Overloaded in the header: this is the one that the library has.
@@ -97,6 +98,9 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
 }
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
   return cublas().cublasSetMathMode(handle, mode);
+}
+cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
+  return cublas().cublasGetProperty(type, value);
 }
 const char* cublasGetStatusName(cublasStatus_t status) {
   return cublas().cublasGetStatusName(status);

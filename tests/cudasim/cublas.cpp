@@ -63,6 +63,13 @@ bool lies_on_device(const void* data, cudaDataType type, std::int64_t rows, std:
 
 extern "C" {
 
+cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
+  *value = type == MAJOR_VERSION   ? CUBLAS_VER_MAJOR
+           : type == MINOR_VERSION ? CUBLAS_VER_MINOR
+                                   : CUBLAS_VER_PATCH;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   *handle = new cublasContext;
   return CUBLAS_STATUS_SUCCESS;

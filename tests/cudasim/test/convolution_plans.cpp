@@ -1,25 +1,20 @@
-// Which plans the real cuDNN gives the convolutions of ResNets, for GPUs that are not here; and what the
-// execution of plans on the double shows.
+// Which plans the real cuDNN gives the convolutions of ResNets for GPUs that are not here, and what becomes
+// of a plan that a device refuses. tests/gpu/convolution_plans.cpp has what every device shows.
 #include "kernels/cuda/convolution_plans.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "catch.h"
 #include "core/error.h"
-#include "cudasim/cudasim.h"
 #include "cudasim/cudnn/cudnn_double.h"
+#include "gpu/plan_sweep.h"
 #include "kernels/cuda/convolution.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/test_tensor.h"
 #include "kernels/twins.h"
-#include "resnet_convolutions.h"
 
 using namespace lockstep;
 using namespace lockstep::test;
-using cuda::Convolution;
 using cuda::ConvolutionPlan;
 using cuda::DeviceProperties;
 using cuda::Direction;
@@ -29,78 +24,12 @@ namespace {
 
 constexpr ConvShape kSmall{2, 5, 7, 3, 8, 3, 2, 1};
 
-// Tensors of more than 2^31 elements, for which engines with wide indices are few.
-bool is_huge(const ConvShape& s) {
-  return s.n * std::max(s.h * s.w * s.c_in, s.out_h() * s.out_w() * s.c_out) >= std::int64_t{1} << 31;
-}
-
-// What training needs of one convolution, on one GPU.
-struct Sweep {
-  explicit Sweep(const std::string& gpu)
-      : properties(DeviceProperties::from_json(cudasim::gpu_properties(gpu))) {}
-
-  void plan(const Convolution& wanted, Precision precision) {
-    const bool tf32 = precision == Precision::tf32;
-    INFO(describe(wanted) << (tf32 ? ", TF32" : ""));
-    ++count;
-    try {
-      const ConvolutionPlan made(wanted, properties, precision);
-      const bool exact = wanted.type == DType::f32 && !tf32;
-      if (exact || !is_huge(wanted.shape)) CHECK(made.uses_tensor_cores() == !exact);
-      largest = std::max(largest, made.workspace_bytes());
-      if (print) {
-        fmt::print("{:>12} bytes: {}{}\n", made.workspace_bytes(), describe(wanted), tf32 ? ", TF32" : "");
-      }
-    } catch (const Error& error) {
-      FAIL_CHECK(error.what());
-    }
-  }
-  void convolution(const ConvShape& shape, DType type, Precision precision) {
-    for (const bool accumulate : {false, true}) {
-      plan({Direction::backward_data, shape, type, accumulate}, precision);
-      // Of 16-bit factors the sums are widened into dw by a kernel, which adds them, too.
-      if (accumulate && type != DType::f32) continue;
-      plan({Direction::backward_weight, shape, type, accumulate}, precision);
-    }
-    plan({Direction::forward, shape, type, false}, precision);
-  }
-  void networks(std::int64_t batch, std::int64_t size) {
-    for (const bool imagenet_stem : {true, false}) {
-      for (const ConvShape& shape : resnet_convolutions(imagenet_stem, batch, size)) {
-        for (const DType type : {DType::f32, DType::bf16, DType::f16})
-          convolution(shape, type, Precision::fp32);
-        convolution(shape, DType::f32, Precision::tf32);
-      }
-    }
-  }
-
-  DeviceProperties properties;
-  int count = 0;
-  std::int64_t largest = 0;
-  bool print = std::getenv("LOCKSTEP_TEST_PRINT") != nullptr;  // a table of all workspaces
-};
-
-// Runs on the tested side with shape `tested`, on the reference with shape `expected`.
-std::string forward_difference(const ConvShape& expected, const ConvShape& tested) {
-  CudaBackend backend({.kind = DeviceKind::cuda});
-  Twins twins(backend);
-  const Pair x = twins.uniform(DType::f32, Layout::nhwc, {expected.n, expected.h, expected.w, expected.c_in});
-  const Pair w = twins.uniform(DType::f32, Layout::ohwi,
-                               {expected.c_out, expected.kernel, expected.kernel, expected.c_in});
-  const Pair y = twins.poisoned(DType::f32, Layout::nhwc,
-                                {expected.n, expected.out_h(), expected.out_w(), expected.c_out});
-  twins.run([&](Backend& b, Stream& stream, int side) {
-    b.conv2d_forward(stream, side == 0 ? expected : tested, x[side], w[side], y[side]);
-  });
-  return compare(y.expected(), y.actual(), 1e-4, 1e-4);
-}
-
 }  // namespace
 
 TEST_CASE("cuDNN has plans for every convolution of every ResNet", "[long]") {
   for (const char* gpu : {"h200", "a100", "rtx4090"}) {
     INFO(gpu);
-    Sweep sweep(gpu);
+    Sweep sweep(DeviceProperties::from_json(cudasim::gpu_properties(gpu)));
     for (const std::int64_t batch : {1, 32, 256}) {
       if (batch != 32 && gpu != std::string("h200")) continue;
       sweep.networks(batch, 32);
@@ -108,17 +37,6 @@ TEST_CASE("cuDNN has plans for every convolution of every ResNet", "[long]") {
     }
     fmt::print("{}: {} plans, the largest workspace {:.1f} MiB\n", gpu, sweep.count,
                static_cast<double>(sweep.largest) / (1 << 20));
-  }
-}
-
-TEST_CASE("fp32 keeps all bits of its inputs, tf32 takes the tensor cores") {
-  const auto h200 = DeviceProperties::from_json(cudasim::gpu_properties("h200"));
-  const ConvShape shape{32, 16, 16, 64, 64, 3, 1, 1};
-  for (const Direction direction :
-       {Direction::forward, Direction::backward_data, Direction::backward_weight}) {
-    const Convolution wanted{direction, shape, DType::f32, true};
-    CHECK_FALSE(ConvolutionPlan(wanted, h200, Precision::fp32).uses_tensor_cores());
-    CHECK(ConvolutionPlan(wanted, h200, Precision::tf32).uses_tensor_cores());
   }
 }
 
@@ -200,33 +118,8 @@ TEST_CASE("f16 convolutions run on tensor cores, and what leaves the range is an
   CHECK(std::isinf(y.actual()[1]));
 }
 
-TEST_CASE("properties of a device are those of its JSON") {
-  const auto from_device = DeviceProperties::of_device(0);
-  CHECK(from_device.json().find("NVIDIA H200") != std::string::npos);
-  CHECK(DeviceProperties::from_json(from_device.json()).json() == from_device.json());
-  CHECK_THROWS_AS(DeviceProperties::from_json("{}"), Error);
-}
-
-TEST_CASE("a plan is made once, and its candidates come to an end") {
-  const auto h200 = DeviceProperties::from_json(cudasim::gpu_properties("h200"));
-  cuda::ConvolutionPlans plans(DeviceProperties::from_json(cudasim::gpu_properties("h200")));
-  ConvolutionPlan& plan = plans.get({Direction::forward, kSmall, DType::bf16, false});
-  CHECK(&plan == &plans.get({Direction::forward, kSmall, DType::bf16, false}));
-  CHECK(&plan != &plans.get({Direction::forward, kSmall, DType::bf16, true}));
-  int candidates = 1;
-  while (plan.advance(h200)) ++candidates;
-  CHECK(candidates > 1);
-  CHECK_FALSE(plan.json().empty());  // the last one stays
-}
-
-TEST_CASE("a plan with another padding gives other numbers") {
-  const ConvShape padded{2, 8, 8, 3, 5, 2, 3, 1};
-  ConvShape unpadded = padded;
-  unpadded.padding = 0;
-  REQUIRE(padded.out_h() == unpadded.out_h());
-  CHECK(forward_difference(padded, padded) == "");
-  CHECK(forward_difference(unpadded, unpadded) == "");
-  CHECK(forward_difference(padded, unpadded) != "");
+TEST_CASE("a simulated device has the properties of its GPU") {
+  CHECK(DeviceProperties::of_device(0).json().find("NVIDIA H200") != std::string::npos);
 }
 
 TEST_CASE("a device that refuses a plan is given the next one, and told of once") {

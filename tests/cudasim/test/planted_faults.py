@@ -26,7 +26,11 @@ BUILDS = {
 }
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "ASAN_OPTIONS": "detect_leaks=0",
                "TSAN_OPTIONS": f"suppressions={ROOT}/tests/tsan_suppressions.txt halt_on_error=1"}
-PROGRAM = "test_cudasim"
+
+
+def program_of(fault):
+    """The suites of every device are a program of their own, tests/gpu."""
+    return "test_cuda" if re.match(r"cuda: |CudaStream: ", fault.cases) else "test_cudasim"
 
 # In `file`, `text`, which stands there once, becomes `fault`. In the build `build`, the test cases `cases` (of Catch2)
 # then fail with an output that matches `says`.
@@ -110,11 +114,11 @@ def build_with(fault):
     compile_line[compile_line.index(compiles[0]["file"])] = planted
     must([*compile_line, "-Wno-error"], build)
 
-    # CMake writes ": && c++ ... -o bin/test_cudasim ... && :". An object that stands first is taken instead of the
+    # CMake writes ": && c++ ... -o bin/PROGRAM ... && :". An object that stands first is taken instead of the
     # library's member that defines the same.
-    link = shlex.split(must(["ninja", "-t", "commands", PROGRAM], build).splitlines()[-1])
+    link = shlex.split(must(["ninja", "-t", "commands", program_of(fault)], build).splitlines()[-1])
     link = [word for word in link if word not in (":", "&&")]
-    program = build / "planted" / PROGRAM
+    program = build / "planted" / program_of(fault)
     at = link.index("-o")
     link[at:at + 2] = ["-o", program, object_file]
     must(link, build)
@@ -132,7 +136,7 @@ def problem_with(fault):
     count = (ROOT / fault.file).read_text().count(fault.text)
     if count != 1:
         return f"{fault.file} holds {count} times {fault.text.strip()!r}"
-    code, output = run_cases(ROOT / "build" / fault.build / "bin" / PROGRAM, fault)
+    code, output = run_cases(ROOT / "build" / fault.build / "bin" / program_of(fault), fault)
     if code != 0 or "No test" in output:
         return f"the tests do not pass without it:\n{output[-2000:]}"
     code, output = run_cases(build_with(fault), fault)
@@ -147,7 +151,7 @@ def main():
     if len(chosen) != len(names):
         sys.exit("the faults are: " + ", ".join(fault.name for fault in FAULTS))
     for build in sorted({fault.build for fault in chosen}):
-        must(["scripts/build", build, *BUILDS[build], "--", PROGRAM])
+        must(["scripts/build", build, *BUILDS[build], "--", "test_cudasim", "test_cuda"])
     problems = 0
     for fault in chosen:
         problem = problem_with(fault)
