@@ -8,19 +8,6 @@
 #include "core/error.h"
 
 namespace lockstep {
-namespace {
-
-// The runtime has one error for no driver at all and for one that is too old.
-std::string why_insufficient() {
-  int driver = 0, runtime = 0;
-  CUDA_CHECK(cudaDriverGetVersion(&driver));
-  CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
-  if (driver == 0) return "no NVIDIA driver is installed";
-  return fmt::format("the NVIDIA driver is for CUDA {}.{}, this program for {}.{}: update the driver",
-                     driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-}
-
-}  // namespace
 namespace detail {
 
 void cuda_failed(cudaError_t error, const char* expression, const char* file, int line) {

@@ -6,6 +6,7 @@
 
 #include "catch.h"
 #include "core/error.h"
+#include "cudasim/cudasim.h"
 #include "cudasim/cudnn/cudnn_double.h"
 #include "gpu/plan_sweep.h"
 #include "kernels/cuda/convolution.h"
