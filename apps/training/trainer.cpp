@@ -109,6 +109,7 @@ void Trainer::finish_step(const TrainStep::Result& result) {
     first_step_done_ = true;
     clock_.phase("first step");
     progress_.print(clock_.summary());
+    progress_.print(fmt::format("communicator: {}", engine_.communicator().description()));
     progress_.print(memory_text());
   }
 }

@@ -123,11 +123,12 @@ class Here(GpuCheckTest):
             self.assertEqual(self.steps()[0]["tests"], ("passed", ""))
             return
         self.assertEqual(code, 6, output)
-        self.assertRegex(output, r"there is no GPU to check: .*\((34|35|100)\)")
+        why = r"no NVIDIA driver|driver is too old|stub stands in|finds no GPU|leaves no device visible"
+        self.assertRegex(output, f"there is no GPU to check: .*({why})")
         for program in ("gpu_report", "test_cuda"):
             done = run([BUILD / "bin" / program])
             self.assertEqual(done.returncode, 6, program)
-            self.assertRegex(done.stderr, r"\((34|35|100)\)$")
+            self.assertRegex(done.stderr, why)
 
 
 if __name__ == "__main__":
