@@ -63,7 +63,7 @@ FAULTS = [
     Fault("missing wait between streams",
           "core/cuda_stream.cpp",
           "CUDA_CHECK(cudaStreamWaitEvent(impl_->stream, static_cast<cudaEvent_t>(event.native_handle()), 0));", ";",
-          "cudasim", "CudaStream: another stream waits*", r"host\.data\[kCount - 1\] == 3"),
+          "cudasim", "CudaStream: another stream waits*", r"memory\.byte\(kBytes - 1\) == 3"),
     Fault("wrong padding in a descriptor",
           "kernels/cuda/convolution_plans.cpp", "CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{s.padding, s.padding}",
           "CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{s.padding, 0}",
