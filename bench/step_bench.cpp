@@ -5,6 +5,9 @@
 // leaves out work shows it there. A time is the slowest rank's (the ranks go in lockstep), and of those the
 // median over the steps.
 //
+// On a device the host enqueues ahead, as the trainer does: ms_step is then the time from the end of one step
+// to the end of the next, and the other times are the host's for enqueuing the parts.
+//
 // ms_exposed_comm: each timed step is also taken without communication by all ranks at once, right before the
 // real one, and undone; the figure is the difference of the two medians. Waiting in finish() alone would hide
 // what communication costs by taking cores away from backward.
@@ -44,14 +47,15 @@ class Walk {
                   engine.options().batch_size * engine.communicator().size()),
         indices_(engine.epoch_indices(0, engine.communicator().rank())) {}
 
-  TrainStep::Result step(bool communicate) {
+  TrainStep::Result step(bool communicate) { return engine_.step().run(request(communicate)); }
+  TrainStep::Request request(bool communicate) const {
     TrainStep::Request request;
     request.samples = engine_.batch(indices_, at_);
     request.epoch = epoch_;
     request.learning_rate = schedule_.learning_rate(epoch_, at_);
     request.communicate = communicate;
     request.signal = signals_.arrived();
-    return engine_.step().run(request);
+    return request;
   }
   void advance() {
     if (++at_ < engine_.steps_per_epoch()) return;
@@ -105,23 +109,28 @@ double median_of_slowest(Communicator& communicator, std::vector<double> values)
 }
 
 struct Timings {
-  std::vector<double> step, forward, backward, optimizer, alone;
+  std::vector<double> step, forward, backward, optimizer;
+  std::vector<double> alone,
+      together;  // of several ranks: without and with communication, one step at a time
   double last_loss = 0;
   int signal = 0;  // arrived at some rank: all ranks broke off after the same step
 };
 
-Timings measure(Engine& engine, const BenchOptions& bench, const StopSignals& signals) {
+void add(const TrainStep::Result& result, Timings& times) {
+  if (result.signal != 0) times.signal = result.signal;
+  times.step.push_back(result.ms_step);
+  times.forward.push_back(result.ms_forward);
+  times.backward.push_back(result.ms_backward);
+  times.optimizer.push_back(result.ms_optimizer);
+  times.last_loss = result.loss;
+}
+
+// One step at a time, where the host runs it itself.
+void measure_single_steps(Engine& engine, const BenchOptions& bench, Walk& walk, Timings& times) {
   Communicator& communicator = engine.communicator();
-  Walk walk(engine, signals);
-  Timings times;
-  for (std::int64_t i = 0; i < bench.warmup; ++i) {
-    times.signal = walk.step(true).signal;
-    if (times.signal != 0) return times;
-    walk.advance();
-  }
   std::optional<Snapshot> snapshot;
   if (communicator.size() > 1) snapshot.emplace(engine);
-  for (std::int64_t i = 0; i < bench.steps; ++i) {
+  for (std::int64_t i = 0; i < bench.steps && times.signal == 0; ++i) {
     if (snapshot) {
       snapshot->take();
       communicator.barrier("before a step without communication");
@@ -129,22 +138,53 @@ Timings measure(Engine& engine, const BenchOptions& bench, const StopSignals& si
       snapshot->restore();
     }
     communicator.barrier("before a step");
-    const TrainStep::Result result = walk.step(true);
-    times.signal = result.signal;
+    add(walk.step(true), times);
+    walk.advance();
+  }
+  times.together = times.step;
+}
+
+// What a device has under way overlaps; what communication costs is measured before, one step at a time.
+void measure_steps_ahead(Engine& engine, const BenchOptions& bench, Walk& walk, Timings& times) {
+  Communicator& communicator = engine.communicator();
+  std::optional<Snapshot> snapshot;
+  if (communicator.size() > 1) snapshot.emplace(engine);
+  for (std::int64_t i = 0; snapshot && i < bench.steps && times.signal == 0; ++i) {
+    snapshot->take();
+    for (const bool communicate : {false, true}) {
+      communicator.barrier("before a step");
+      const TrainStep::Result result = walk.step(communicate);
+      (communicate ? times.together : times.alone).push_back(result.ms_step);
+      if (communicate) times.signal = result.signal;
+      snapshot->restore();
+    }
+  }
+  TrainStep& step = engine.step();
+  for (std::int64_t i = 0; i < bench.steps && times.signal == 0; ++i) {
+    step.enqueue(walk.request(true));
+    walk.advance();
+    if (step.pending() > step.lag()) add(step.collect(), times);
+  }
+  while (step.pending() > 0) add(step.collect(), times);
+}
+
+Timings measure(Engine& engine, const BenchOptions& bench, const StopSignals& signals) {
+  Walk walk(engine, signals);
+  Timings times;
+  for (std::int64_t i = 0; i < bench.warmup; ++i) {
+    times.signal = walk.step(true).signal;
     if (times.signal != 0) return times;
     walk.advance();
-    times.step.push_back(result.ms_step);
-    times.forward.push_back(result.ms_forward);
-    times.backward.push_back(result.ms_backward);
-    times.optimizer.push_back(result.ms_optimizer);
-    times.last_loss = result.loss;
   }
+  (engine.step().lag() == 0 ? measure_single_steps : measure_steps_ahead)(engine, bench, walk, times);
   return times;
 }
 
 nlohmann::ordered_json result_of(const Options& options, Communicator& communicator, const Timings& times) {
   const double ms_step = median_of_slowest(communicator, times.step);
-  const double alone = times.alone.empty() ? ms_step : median_of_slowest(communicator, times.alone);
+  const double exposed = times.alone.empty() ? 0.0
+                                             : median_of_slowest(communicator, times.together) -
+                                                   median_of_slowest(communicator, times.alone);
   const double images = static_cast<double>(options.batch_size * communicator.size());
   return {{"model", options.model},
           {"stem", options.stem},
@@ -156,7 +196,7 @@ nlohmann::ordered_json result_of(const Options& options, Communicator& communica
           {"ms_forward", median_of_slowest(communicator, times.forward)},
           {"ms_backward", median_of_slowest(communicator, times.backward)},
           {"ms_optimizer", median_of_slowest(communicator, times.optimizer)},
-          {"ms_exposed_comm", ms_step - alone},
+          {"ms_exposed_comm", exposed},
           {"images_per_second", 1000 * images / ms_step},
           {"last_loss", times.last_loss}};
 }

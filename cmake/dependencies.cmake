@@ -38,6 +38,13 @@ if(NOT LOCKSTEP_ONEDNN STREQUAL "OFF")
 endif()
 lockstep_optional(LOCKSTEP_ONEDNN "oneDNN" ${LOCKSTEP_HAVE_ONEDNN})
 
+# The private toolkit of scripts/cuda_toolkit comes first: where it is there, something was missing in the system's.
+set(LOCKSTEP_PRIVATE_TOOLKIT "${CMAKE_SOURCE_DIR}/.cuda/toolkit")
+if(EXISTS "${LOCKSTEP_PRIVATE_TOOLKIT}/bin/nvcc")
+  set(CUDAToolkit_ROOT "${LOCKSTEP_PRIVATE_TOOLKIT}")
+  set(CMAKE_CUDA_COMPILER "${LOCKSTEP_PRIVATE_TOOLKIT}/bin/nvcc")
+endif()
+
 # The CUDA backend needs cuDNN 9 (its graph API), cuBLAS and, for several ranks, NCCL beside the toolkit's compiler and runtime.
 set(LOCKSTEP_HAVE_CUDNN FALSE)
 if(NOT LOCKSTEP_CUDA STREQUAL "OFF" AND NOT LOCKSTEP_CUDNN STREQUAL "OFF")

@@ -1,4 +1,4 @@
-// Element types. Compute types are f32 and bf16 (f16 belongs to the CUDA backend); masters are always f32.
+// Element types. Compute types are f32, bf16 and f16; masters are always f32.
 #pragma once
 
 #include <bit>
@@ -26,6 +26,17 @@ struct bfloat16 {
 };
 static_assert(sizeof(bfloat16) == 2);
 
+// float16: IEEE binary16, 10 bits of mantissa, largest value 65504, subnormals from 2^-24. Conversion rounds
+// to nearest even; what rounds to 65536 or more becomes an infinity, NaN stays NaN.
+struct float16 {
+  std::uint16_t bits = 0;
+
+  float16() = default;
+  explicit float16(float value);
+  explicit operator float() const;
+};
+static_assert(sizeof(float16) == 2);
+
 // The DType of a C++ element type, for checked access to a TensorView.
 template <class T>
 constexpr DType dtype_of();
@@ -36,6 +47,10 @@ constexpr DType dtype_of<float>() {
 template <>
 constexpr DType dtype_of<bfloat16>() {
   return DType::bf16;
+}
+template <>
+constexpr DType dtype_of<float16>() {
+  return DType::f16;
 }
 template <>
 constexpr DType dtype_of<std::uint8_t>() {

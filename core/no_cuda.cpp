@@ -5,7 +5,9 @@
 namespace lockstep {
 
 int cuda_device_count(std::string* why) {
-  if (why) *why = "this build has no CUDA";
+  if (why)
+    *why =
+        "this build has no CUDA: build again where CMake finds the CUDA Toolkit with cuDNN, cuBLAS and NCCL";
   return 0;
 }
 

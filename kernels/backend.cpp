@@ -11,7 +11,7 @@ std::unique_ptr<Backend> make_backend(const Device& device) {
     case DeviceKind::cpu:
       return make_cpu_backend(device.threads);
     case DeviceKind::cuda:
-      return make_cuda_backend(device.index);
+      return make_cuda_backend(device);
   }
   fail(ExitCode::internal, "make_backend: unknown device kind {}", static_cast<int>(device.kind));
 }

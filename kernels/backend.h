@@ -5,8 +5,12 @@
 //   - An op is enqueued on its stream and reads and writes only the tensors named. On the CPU backends the
 //     compute stream runs inline, so the op is done when the call returns.
 //   - Layout: activations are NHWC, convolution weights [Cout][kh][kw][Cin], matrices [rows][columns].
-//   - "compute" is the type of activations and working weights, f32 or bf16. Everything that is trained
-//     (masters, gradients, momentum) and every statistic is f32. Sums accumulate in f32 or better.
+//   - "compute" is the type of activations and working weights: f32, bf16 or f16. The cpu backend does not
+//     have f16: Error(usage). Everything that is trained (masters, gradients, momentum) and every statistic
+//     is f32. Sums accumulate in f32 or better.
+//   - On a device with `tf32` the products of convolutions and linear layers round f32 factors to TF32 (10
+//   bits
+//     of mantissa) first; without it, no op rounds what it reads.
 //   - Shapes and types are checked (contracts.h); a violation is Error(internal) naming op and tensor.
 //   - Inputs and outputs do not overlap unless the op says so. N may be smaller than a buffer's batch.
 //   - A NaN reaches the output: ReLU gives NaN for NaN, max pooling for a window that holds one. (A backend
@@ -112,8 +116,8 @@ class Backend {
   // --- convolution ----------------------------------------------------------------------------------
   // y[n,p,q,k] = sum over r,s,c of x[n, p*stride-padding+r, q*stride-padding+s, c] * w[k,r,s,c].
   // x [n,h,w,c_in], w [c_out,kernel,kernel,c_in], y [n,out_h,out_w,c_out]: compute type. dw: f32, shape of w;
-  // where the compute type is bf16, a backend may round its sums to bf16 once (PyTorch does, and so does
-  // cuda/).
+  // where the compute type is a 16-bit one, a backend may round its sums to it once (PyTorch does, and so
+  // does cuda/).
   virtual void conv2d_forward(Stream&, const ConvShape&, const TensorView& x, const TensorView& w,
                               const TensorView& y) = 0;
   virtual void conv2d_backward_data(Stream&, const ConvShape&, const TensorView& dy, const TensorView& w,
@@ -216,12 +220,21 @@ class Backend {
                                  const TensorView& samples, const TensorView& epoch, const TensorView& y) = 0;
 
   // --- utilities ----------------------------------------------------------------------------------
-  // f32 <-> bf16, rounded to nearest even; NaN stays NaN.
+  // From one compute type to another, rounded to nearest even; NaN stays NaN.
   virtual void cast(Stream&, const TensorView& x, const TensorView& y) = 0;
-  // flag f32 [1] becomes 1 if x (f32 or bf16) holds a NaN or an infinity; is left alone otherwise.
+  // flag f32 [1] becomes 1 if x (compute type) holds a NaN or an infinity; is left alone otherwise.
   virtual void non_finite_check(Stream&, const TensorView& x, const TensorView& flag) = 0;
   // y = x where flag (f32 [1]) is above 0; else y is left alone. x, y: f32, of one shape, apart.
   virtual void copy_if(Stream&, const TensorView& flag, const TensorView& x, const TensorView& y) = 0;
+
+  // --- sums over a whole tensor -------------------------------------------------------------------
+  // sum f32 [1] = sum of x^2, x f32 of any shape. Squares and sums are f64, rounded to f32 once: its square
+  // root is the norm, and the order of the sum does not show but for that last rounding. Above f32's range:
+  // inf.
+  virtual void sum_of_squares(Stream&, const TensorView& x, const TensorView& sum) = 0;
+  // sum i32 [2] = low and high word of checksum() (core/hash.h) of x's bytes; x of any type and shape. Equal
+  // on all backends.
+  virtual void checksum(Stream&, const TensorView& x, const TensorView& sum) = 0;
 };
 
 // The backend of a device. Error(device) where this build or this machine does not have it, saying why.
@@ -230,7 +243,11 @@ std::unique_ptr<Backend> make_backend(const Device& device);
 // One a folder; a build without the libraries links a stub that throws Error(device).
 std::unique_ptr<Backend> make_reference_backend();
 std::unique_ptr<Backend> make_cpu_backend(int threads);
-std::unique_ptr<Backend> make_cuda_backend(int index);
+std::unique_ptr<Backend> make_cuda_backend(const Device& device);
+// Why this process cannot have a CUDA backend on the device of that number, and the remedy: there is none,
+// too few, or one older than the kernels were compiled for. Empty: it can. Error(device) as of
+// cuda_device_count().
+std::string cuda_device_problem(int index);
 // Versions of the libraries a backend uses, for --version; "not built in" from a stub.
 std::string cpu_backend_libraries();
 std::string cuda_backend_libraries();

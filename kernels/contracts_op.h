@@ -24,7 +24,7 @@ inline bool overlap(const TensorView& a, const TensorView& b) {
 }
 
 inline bool is_compute_type(DType type) {
-  return type == DType::f32 || type == DType::bf16;
+  return type == DType::f32 || type == DType::bf16 || type == DType::f16;
 }
 
 // The checks of one call of one op; every message begins with the op and names the tensor.
@@ -46,7 +46,7 @@ class Op {
 
   void compute_type(const Named& tensor) const {
     present(tensor);
-    require(is_compute_type(tensor.view.dtype), "tensor {} is {}, expected f32 or bf16", tensor.name,
+    require(is_compute_type(tensor.view.dtype), "tensor {} is {}, expected f32, bf16 or f16", tensor.name,
             name_of(tensor.view.dtype));
   }
 

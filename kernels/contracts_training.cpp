@@ -139,4 +139,19 @@ void copy_if(const TensorView& flag, const TensorView& x, const TensorView& y) {
   op.apart({"y", y}, {{"x", x}, {"flag", flag}});
 }
 
+void sum_of_squares(const TensorView& x, const TensorView& sum) {
+  const Op op("sum_of_squares");
+  op.present({"x", x});
+  op.is({"x", x}, DType::f32, x.shape);
+  op.is({"sum", sum}, DType::f32, {1});
+  op.apart({"sum", sum}, {{"x", x}});
+}
+
+void checksum(const TensorView& x, const TensorView& sum) {
+  const Op op("checksum");
+  op.present({"x", x});
+  op.is({"sum", sum}, DType::i32, {2});
+  op.apart({"sum", sum}, {{"x", x}});
+}
+
 }  // namespace lockstep::contract

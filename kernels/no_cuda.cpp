@@ -4,11 +4,15 @@
 
 namespace lockstep {
 
-std::unique_ptr<Backend> make_cuda_backend(int index) {
-  fail(ExitCode::device,
-       "CUDA device {} was asked for, but this build has no CUDA: install the CUDA Toolkit (nvcc) and build "
-       "again, or use --device cpu",
-       index);
+std::string cuda_device_problem(int /*index*/) {
+  std::string why;
+  cuda_device_count(&why);
+  return why;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const Device& device) {
+  fail(ExitCode::device, "CUDA device {} was asked for, but {}. --device cpu runs without it", device.index,
+       cuda_device_problem(device.index));
 }
 
 std::string cuda_backend_libraries() {

@@ -36,6 +36,7 @@ class ScratchAreas {
     return static_cast<T*>(get(area, count * static_cast<std::int64_t>(sizeof(T))));
   }
   std::int64_t growths() const { return growths_; }
+  const Memory& allocator() const { return allocator_; }
 
  private:
   Memory allocator_;

@@ -12,6 +12,8 @@ add_test(NAME tree COMMAND skeleton/check_tree.py "${CMAKE_SOURCE_DIR}" WORKING_
 
 add_test(NAME download_cifar10 COMMAND data/download_cifar10.py WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
 
+add_test(NAME cuda_toolkit COMMAND scripts/cuda_toolkit.py WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+
 # Two steps in one process on the plain loops: what a build without MPI and oneDNN can do, and so can every other.
 add_test(NAME train_on_reference_loops
   COMMAND resnet_train --device reference --model resnet18 --batch-size 4 --limit-train 8 --limit-test 4 --epochs 1)
@@ -30,3 +32,9 @@ if(LOCKSTEP_HAVE_CUDA)
 endif()
 lockstep_slow_test(debian_13 1500 tests/debian/debian_13)
 lockstep_slow_test(clean_root 2400 tests/debian/clean_root)
+# What the tests of the CUDA code are worth, and what nvcc makes of its kernels. Where ci has no nvcc there is none.
+if(LOCKSTEP_HAVE_CUDA AND NOT LOCKSTEP_CUDA_IS_SIMULATED)
+  lockstep_slow_test(planted_faults 1500 tests/cudasim/test/planted_faults.py)
+  lockstep_slow_test(cuda_registers 600 tests/cuda_reports/registers.py "${CMAKE_BINARY_DIR}")
+  lockstep_slow_test(cuda_coverage 1500 tests/cuda_reports/coverage.py)
+endif()

@@ -17,7 +17,8 @@ constexpr std::uint64_t kSyntheticSeed = 0;
 constexpr std::int64_t kLocalBucketBytes = 1 << 20;
 
 DType compute_type(const Options& options) {
-  return options.dtype == "bf16" ? DType::bf16 : DType::f32;
+  if (options.dtype == "bf16") return DType::bf16;
+  return options.dtype == "fp16" ? DType::f16 : DType::f32;  // tf32 is a way to multiply f32
 }
 
 Items description_of(const Dataset& data, const std::string& name) {

@@ -90,33 +90,54 @@ void refuse_contradictions(const Options& o, int ranks) {
 
 }  // namespace
 
-Options resolve(const Options& given, int ranks, int local_ranks) {
+std::string why_not_cuda(int local_rank, int local_ranks) {
+  std::string why;
+  const int devices = cuda_device_count(&why);
+  if (devices == 0) return why;
+  if (local_ranks > devices) {
+    return fmt::format(
+        "{} ranks run on this host and each needs a CUDA device of its own, but rank {} of them sees {}: "
+        "start at most {} on a host, or let every rank see all devices (CUDA_VISIBLE_DEVICES)",
+        local_ranks, local_rank, devices, devices);
+  }
+  return cuda_device_problem(local_rank);
+}
+
+Options resolve(const Options& given, int ranks, int local_ranks, const std::string& no_cuda) {
   refuse_contradictions(given, ranks);
   Options options = given;
   if (options.global_batch != Options::kUnset) options.batch_size = options.global_batch / ranks;
-  if (options.device == "auto") options.device = has_cpu_backend() ? "cpu" : "reference";
-  if (options.cuda_graph && options.device != "cuda") {
-    fail(ExitCode::usage, "--cuda-graph needs --device cuda, and this is --device {}", options.device);
+  if (options.device == "auto")
+    options.device = no_cuda.empty() ? "cuda" : has_cpu_backend() ? "cpu" : "reference";
+  for (const auto& [name, given_too] :
+       {std::pair{"--cuda-graph", options.cuda_graph}, {"--autotune", options.autotune}}) {
+    if (!given_too || options.device == "cuda") continue;
+    fail(ExitCode::usage, "{} needs --device cuda, and this is --device {}", name, options.device);
+  }
+  if (options.dtype == "tf32" && options.device != "cuda") {
+    fail(ExitCode::usage,
+         "--dtype tf32 is how a GPU multiplies fp32, and this is --device {}: use --dtype fp32, or --device "
+         "cuda",
+         options.device);
+  }
+  if (options.dtype == "fp16" && options.device == "cpu") {
+    fail(ExitCode::usage,
+         "--dtype fp16 is not what --device cpu computes in: use --dtype bf16, or --device cuda");
   }
   if (options.threads == Options::kUnset)
     options.threads = std::max(1, granted_cores() / std::max(1, local_ranks));
   return options;
 }
 
-Device device_of(const Options& resolved, int local_rank, int local_ranks, int cuda_devices) {
+Device device_of(const Options& resolved, int local_rank) {
   const int threads = static_cast<int>(resolved.threads);
   if (resolved.device == "cpu") return {.kind = DeviceKind::cpu, .threads = threads};
   if (resolved.device == "reference") return {.kind = DeviceKind::reference, .threads = threads};
-  // None at all: the backend says why.
-  if (cuda_devices > 0 && local_ranks > cuda_devices) {
-    fail(ExitCode::device,
-         "--device cuda: {} ranks run on this host and each needs a CUDA device of its own, but rank {} of "
-         "them sees {}: "
-         "start at most {} on a host, let every rank see all devices (CUDA_VISIBLE_DEVICES), or use --device "
-         "cpu",
-         local_ranks, local_rank, cuda_devices, cuda_devices);
-  }
-  return {.kind = DeviceKind::cuda, .index = local_rank, .threads = threads};
+  return {.kind = DeviceKind::cuda,
+          .index = local_rank,
+          .threads = threads,
+          .tf32 = resolved.dtype == "tf32",
+          .autotune = resolved.autotune};
 }
 
 std::string to_config(const Options& options, const std::vector<OptionGroup>& groups) {

@@ -46,6 +46,7 @@ struct Options {
   double bucket_cap_mb = 25.0;
   bool overlap = true;
   bool cuda_graph = false;
+  bool autotune = false;
   std::int64_t timeout = 300;
   // run
   std::string checkpoint_dir;
@@ -101,14 +102,17 @@ std::string parse_command_line(int argc, const char* const* argv, const std::vec
                                const std::string& description, const std::vector<ExtraOption>& extra,
                                Options& options);
 
-// What the options mean in a job of `ranks` processes, `local_ranks` of them on this host: the batch of a
-// rank, the device, the threads. Error(usage) naming options that contradict each other.
-Options resolve(const Options& given, int ranks, int local_ranks);
+// Why a rank, local_rank of local_ranks on this host, cannot have a CUDA device of its own, the one of its
+// local rank, and the remedy. Empty: it can. Error(device) where CUDA fails.
+std::string why_not_cuda(int local_rank, int local_ranks);
 
-// The device of a rank, local_rank of local_ranks on this host, from resolved options. Each rank has a CUDA
-// device of its own, the one of its local rank: Error(device) where `cuda_devices`, those that it sees, are
-// fewer than the ranks.
-Device device_of(const Options& resolved, int local_rank, int local_ranks, int cuda_devices);
+// What the options mean in a job of `ranks` processes, `local_ranks` of them on this host: the batch of a
+// rank, the device, the threads. no_cuda: why some rank cannot have a CUDA device; "auto" is then the CPU.
+// Error(usage) naming options that contradict each other.
+Options resolve(const Options& given, int ranks, int local_ranks, const std::string& no_cuda);
+
+// The device of a rank, local_rank on its host, from resolved options.
+Device device_of(const Options& resolved, int local_rank);
 
 // The configuration file: one "key = value" a line (TOML), every option of the table. parse_command_line
 // reads it.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -16,18 +17,41 @@ void print_error(const std::string& who, const std::string& message) {
   std::fputs(fmt::format("{}error: {}\n", who, message).c_str(), stderr);
 }
 
+// Why the job cannot run on CUDA devices, the same on all ranks; empty where each can have one, or nobody
+// asks. The command line was refused on some rank, or CUDA fails: AgreedError.
+std::string agree_on_cuda(Process& process, const Options& given, const std::optional<Error>& parse_error) {
+  std::string ours;
+  all_or_none(process.communicator(), [&] {
+    if (parse_error) throw *parse_error;
+    if (given.device == "auto" || given.device == "cuda")
+      ours = why_not_cuda(process.local_rank(), process.local_size());
+  });
+  // Ranks on another device would not take part in what follows.
+  verify_equal(process.communicator(), "option", {{"--device", given.device}});
+  const std::vector<std::string> all = all_gather_text(process.communicator(), ours);
+  const auto first =
+      std::find_if(all.begin(), all.end(), [](const std::string& why) { return !why.empty(); });
+  if (first == all.end()) return "";
+  return process.size() == 1 ? *first : fmt::format("on rank {}: {}", first - all.begin(), *first);
+}
+
 ExitCode run(Process& process, const Program& program, const Options& given,
              const std::optional<Error>& parse_error, StartupClock& clock) {
   try {
     return end_job_on_error(process, [&] {
+      const std::string no_cuda = agree_on_cuda(process, given, parse_error);
       Options resolved;
-      Device device;
-      all_or_none(process.communicator(), [&] {
-        if (parse_error) throw *parse_error;
-        resolved = resolve(given, process.size(), process.local_size());
-        device = device_of(resolved, process.local_rank(), process.local_size(),
-                           resolved.device == "cuda" ? cuda_device_count() : 0);
-      });
+      all_or_none(process.communicator(),
+                  [&] { resolved = resolve(given, process.size(), process.local_size(), no_cuda); });
+      if (resolved.device == "cuda" && !no_cuda.empty()) {
+        throw AgreedError(ExitCode::device,
+                          fmt::format("--device cuda: {}. --device cpu runs without it", no_cuda));
+      }
+      const Device device = device_of(resolved, process.local_rank());
+      if (given.device == "auto" && process.rank() == 0) {
+        fmt::print(stderr, "device: {}{}\n", resolved.device,
+                   no_cuda.empty() ? "" : fmt::format(" (no CUDA device: {})", no_cuda));
+      }
       if (device.kind == DeviceKind::cuda) process.use_cuda(device.index);
       verify_equal(process.communicator(), "option", verified_items(program.extra));
       return program.work({process, given, resolved, device, clock});

@@ -110,8 +110,8 @@ void TrainStep::enqueue(const Request& request) {
 // A step that made scratch memory grow cannot be recorded, and what was recorded before points to the old
 // memory.
 void TrainStep::run_or_replay(const Request& request, Result& result) {
-  if (!settings_.record || !request.communicate) return take(request, result);
-  Recorded& recorded = recorded_[result.samples];
+  if (!settings_.record) return take(request, result);
+  Recorded& recorded = recorded_[{result.samples, request.communicate}];
   const std::int64_t generation = context_.backend.scratch_generation();
   if (recorded.generation != generation) {
     recorded.recording.reset();
@@ -125,7 +125,7 @@ void TrainStep::run_or_replay(const Request& request, Result& result) {
     recorded.recording = context_.stream.end_recording();
   }
   recorded.recording->replay(context_.stream);
-  if (communicator_.size() > 1) communicator_.watch("a step's collectives", context_.stream.record());
+  if (request.communicate) communicator_.watch("a step's collectives", context_.stream.record());
 }
 
 void TrainStep::take(const Request& request, Result& result) {

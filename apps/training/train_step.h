@@ -24,6 +24,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/training/device_dataset.h"
@@ -136,7 +137,7 @@ class TrainStep {
   std::array<Slot, 2> slots_;
   std::size_t next_slot_ = 0;
   std::deque<Pending> pending_;
-  std::map<std::int64_t, Recorded> recorded_;  // by batch size
+  std::map<std::pair<std::int64_t, bool>, Recorded> recorded_;  // by batch size and communicate
   std::chrono::steady_clock::time_point collected_;
 };
 

@@ -309,6 +309,7 @@ void run_in_f32(Machine& m, Direction direction, const Operands& o) {
 }
 
 void dispatch(Machine& m, Direction direction, const Operands& o) {
+  refuse_f16(o.type);
   if (o.type == DType::bf16 && !m.fast_bf16) return run_in_f32(m, direction, o);
   run(m, direction, o);
 }

@@ -224,6 +224,16 @@ void CpuBackend::copy_if(Stream& stream, const TensorView& flag, const TensorVie
   enqueue(stream, [=, this] { cpu::copy_if(machine_, flag, x, y); });
 }
 
+void CpuBackend::sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum) {
+  contract::sum_of_squares(x, sum);
+  enqueue(stream, [=, this] { cpu::sum_of_squares(machine_, x, sum); });
+}
+
+void CpuBackend::checksum(Stream& stream, const TensorView& x, const TensorView& sum) {
+  contract::checksum(x, sum);
+  enqueue(stream, [=, this] { cpu::checksum(machine_, x, sum); });
+}
+
 std::unique_ptr<Backend> make_cpu_backend(int threads) {
   LOCKSTEP_CHECK(threads >= 1, "the cpu backend needs at least one thread, not {}", threads);
   return std::make_unique<CpuBackend>(threads);

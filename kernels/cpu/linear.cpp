@@ -12,6 +12,7 @@ struct Operand {
 };
 
 Operand operand(Machine& m, const TensorView& view, Area area) {
+  refuse_f16(view.dtype);
   if (view.dtype == DType::f32 || m.fast_bf16) return {view.data, view.dtype};
   float* wide = m.workspace.array<float>(area, view.numel());
   convert(m.threads, view.as<bfloat16>(), wide, view.numel());

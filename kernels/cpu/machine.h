@@ -17,12 +17,17 @@ struct Machine {
   bool fast_bf16 = has_fast_bf16();
 };
 
+// This backend has all compute types but f16.
+inline void refuse_f16(DType type) {
+  if (type == DType::f16)
+    fail(ExitCode::usage, "the cpu backend does not compute in f16: use bf16, or a GPU");
+}
+
 // Calls function(T{}) with the C++ type of a compute type.
 template <class Function>
 void with_compute_type(DType type, const Function& function) {
-  if (type == DType::f32) return function(float{});
-  if (type == DType::bf16) return function(bfloat16{});
-  fail(ExitCode::internal, "the cpu backend does not compute in {}", name_of(type));
+  refuse_f16(type);
+  type == DType::f32 ? function(float{}) : function(bfloat16{});
 }
 
 }  // namespace lockstep::cpu

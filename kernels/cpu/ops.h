@@ -66,4 +66,7 @@ void cast(Machine& machine, const TensorView& x, const TensorView& y);
 void non_finite_check(Machine& machine, const TensorView& x, const TensorView& flag);
 void copy_if(Machine& machine, const TensorView& flag, const TensorView& x, const TensorView& y);
 
+void sum_of_squares(Machine& machine, const TensorView& x, const TensorView& sum);
+void checksum(Machine& machine, const TensorView& x, const TensorView& sum);
+
 }  // namespace lockstep::cpu

@@ -12,7 +12,7 @@ namespace {
 // y[n,p,q,c] = (pixel/255 - mean[c]) * inverse_deviation[c]; pixel is images[samples[n], c, p+dy, q'+dx], or
 // 0 outside of the picture, where q' is q or, flipped, width-1-q. Mapping: a block a sample, a thread a pixel
 // at a time with its three channels. Every thread draws the crop itself: a hundred integer instructions are
-// cheaper than a barrier. Bytes a pixel: reads 3, writes 12 (f32) or 6 (bf16). Deterministic: a picture
+// cheaper than a barrier. Bytes a pixel: reads 3, writes 12 (f32) or 6 (bf16, f16). Deterministic: a picture
 // depends on its sample alone.
 template <class T>
 __global__ void augment_normalize_kernel(AugmentOptions options, std::uint32_t random_stream,

@@ -1,9 +1,9 @@
 // Convolutions by cuDNN: forward, data gradient and weight gradient.
 //
 // Accumulation into f32 dw and into dx happens in the plan itself (beta = 1), which every engine supports: no
-// scratch, no second pass, one rounding. cuDNN has no engine for bf16 factors and f32 dw, so a bf16 weight
-// gradient is a bf16 tensor in scratch memory first: its f32 sums are rounded to bf16 once, and a kernel
-// widens them into dw or adds them to it.
+// scratch, no second pass, one rounding. cuDNN has no engine for 16-bit factors and f32 dw, so such a weight
+// gradient is a 16-bit tensor in scratch memory first: its f32 sums are rounded once, and a kernel widens them
+// into dw or adds them to it.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,10 @@ class Convolutions {
   using Warn = std::function<void(const std::string&)>;
 
   // The current device has these properties, and the workspace, which must outlive this, lies on it. `warn`
-  // is told of each plan that the device refused.
-  Convolutions(DeviceProperties properties, Workspace& workspace, Precision precision, Warn warn);
+  // is told of each plan that the device refused. autotune: a convolution's first call runs its candidates
+  // and keeps the fastest; which one that is may differ from run to run, and so may the last bits.
+  Convolutions(DeviceProperties properties, Workspace& workspace, Precision precision, bool autotune,
+               Warn warn);
 
   // As kernels/backend.h says; contracts are checked. The stream is a CudaStream.
   void conv2d_forward(Stream& stream, const ConvShape& shape, const TensorView& x, const TensorView& w,
@@ -31,13 +33,23 @@ class Convolutions {
   void conv2d_backward_weight(Stream& stream, const ConvShape& shape, const TensorView& x,
                               const TensorView& dy, const TensorView& dw, GradMode mode);
 
+  ConvolutionPlans& plans() { return plans_; }
+
  private:
-  void run(const char* op, Stream& stream, const Convolution& convolution, void* input, void* weight,
-           void* output);
+  // The tensors of a convolution, by TensorId.
+  struct Pointers {
+    void *input, *weight, *output;
+  };
+  void run(const char* op, Stream& stream, const Convolution& convolution, const Pointers& pointers);
+  cudnnStatus_t execute(const char* op, Stream& stream, const ConvolutionPlan& plan,
+                        const Pointers& pointers);
+  void tune(const char* op, Stream& stream, const Convolution& convolution, ConvolutionPlan& plan,
+            Pointers pointers);
 
   CudnnHandle handle_;
   ConvolutionPlans plans_;
   Workspace& workspace_;
+  bool autotune_;
   Warn warn_;
 };
 

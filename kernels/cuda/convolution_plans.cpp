@@ -158,9 +158,9 @@ bool ConvolutionPlan::admits(const Descriptor& config) const {
   const auto notes = numerical_notes(config);
   if (has(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
   if (has(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return false;
-  if (convolution_.type != DType::f32 || precision_ == Precision::tf32) return true;
-  return !has(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) &&
-         !has(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+  if (has(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
+  const bool exact = convolution_.type == DType::f32 && precision_ == Precision::fp32;
+  return !exact || !has(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
 }
 
 bool ConvolutionPlan::take(const Descriptor& config, const DeviceProperties& properties) {
@@ -188,6 +188,13 @@ bool ConvolutionPlan::advance(const DeviceProperties& properties) {
     next_ = i + 1;
     return true;
   }
+}
+
+void ConvolutionPlan::settle(std::size_t position, const DeviceProperties& properties) {
+  const bool taken = take(configs_[position], properties);
+  LOCKSTEP_CHECK(taken, "{}: plan {} cannot be made again", describe(convolution_), position);
+  next_ = position + 1;
+  settled_ = true;
 }
 
 ConvolutionPlan& ConvolutionPlans::get(const Convolution& convolution) {

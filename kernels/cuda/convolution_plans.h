@@ -17,7 +17,7 @@ namespace lockstep::cuda {
 enum class Direction { forward, backward_data, backward_weight };
 
 // How f32 tensors are multiplied. tf32 rounds both factors to 10 bits of mantissa for the tensor cores. Sums
-// are f32 in any case, and bf16 tensors always use the tensor cores.
+// are f32 in any case, and 16-bit tensors always use the tensor cores.
 enum class Precision { fp32, tf32 };
 
 // The first plan whose workspace stays below is taken. The largest that a ResNet then gets is 254 MiB (all
@@ -42,8 +42,9 @@ Descriptor convolution_graph(const Convolution& convolution);
 // A finalized plan, and the next candidates in case that a device refuses it. Candidates come from the
 // heuristics' mode A, then from its fallback; in each those on tensor cores go first, for the heuristics put
 // engines without them in front of some 1x1 convolutions and of small batches. Left out: plans that do not
-// give the same bits each time, that sum in less than f32, that need more workspace than the limit, and, for
-// fp32, that round their inputs.
+// give the same bits each time, that sum in less than f32, that need more workspace than the limit, that
+// convert their inputs to a shorter type, and, for fp32, those on tensor cores, which would round them to
+// TF32.
 class ConvolutionPlan {
  public:
   // Error(device) where no candidate is left.
@@ -57,6 +58,12 @@ class ConvolutionPlan {
   // Makes the next candidate the plan; false, and no change, where there is none.
   bool advance(const DeviceProperties& properties);
 
+  // The place of the plan among the candidates, and the way back to one that was the plan before; from then
+  // on it is settled.
+  std::size_t position() const { return next_ - 1; }
+  void settle(std::size_t position, const DeviceProperties& properties);
+  bool settled() const { return settled_; }
+
  private:
   bool admits(const Descriptor& config) const;
   bool take(const Descriptor& config, const DeviceProperties& properties);  // false: it makes no plan
@@ -64,7 +71,8 @@ class ConvolutionPlan {
   Convolution convolution_;
   Precision precision_;
   std::vector<Descriptor> configs_;
-  std::size_t next_ = 0;         // the plan's configuration is the one before
+  std::size_t next_ = 0;  // the plan's configuration is the one before
+  bool settled_ = false;
   bool asked_fallback_ = false;  // its configurations are asked for only when mode A's are used up
   Descriptor plan_;
   std::int64_t workspace_bytes_ = 0;

@@ -17,6 +17,8 @@ void cublas_failed(cublasStatus_t status, const char* expression, const char* fi
 
 CublasHandle::CublasHandle() {
   CUBLAS_CHECK(cublasCreate(&handle_));
+  // Parts of a sum with a 16-bit result are added in f32, too.
+  CUBLAS_CHECK(cublasSetMathMode(handle_, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
 }
 
 CublasHandle::~CublasHandle() {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/cuda_check.h"
+#include "core/cuda_identity.h"
 #include "core/cuda_stream.h"
 #include "core/error.h"
 #include "kernels/cuda/ops.h"
@@ -24,8 +25,8 @@ void warn(const std::string& message) {
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device)
-    : device_(made_current(device)), allocator_(device), machine_(device, warn) {}
+CudaBackend::CudaBackend(const Device& device)
+    : device_(made_current(device.index)), allocator_(device.index), machine_(device, warn) {}
 
 MemoryUse CudaBackend::memory_use() const {
   std::size_t free = 0, total = 0;
@@ -187,19 +188,37 @@ void CudaBackend::copy_if(Stream& stream, const TensorView& flag, const TensorVi
   cuda::copy_if(stream, flag, x, y);
 }
 
-std::unique_ptr<Backend> make_cuda_backend(int index) {
+void CudaBackend::sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum) {
+  cuda::sum_of_squares(machine_, stream, x, sum);
+}
+
+void CudaBackend::checksum(Stream& stream, const TensorView& x, const TensorView& sum) {
+  cuda::checksum(machine_, stream, x, sum);
+}
+
+std::string cuda_device_problem(int index) {
   std::string why;
   const int count = cuda_device_count(&why);
-  if (count == 0) {
-    fail(ExitCode::device, "CUDA device {} was asked for, but this machine has none: {}. Use --device cpu",
-         index, why);
+  if (count == 0) return why;
+  if (index < 0 || index >= count)
+    return fmt::format("there are {} CUDA devices: start at most that many ranks on a host", count);
+  const CudaIdentity device = cuda_identity(index);
+  const int oldest = cuda::oldest_architecture();
+  if (device.architecture >= oldest) return "";
+  return fmt::format(
+      "the {} has compute capability {}.{} and the kernels of this build need {}.{} or newer: build again "
+      "with -DCMAKE_CUDA_ARCHITECTURES={}",
+      device.name, device.architecture / 10, device.architecture % 10, oldest / 10, oldest % 10,
+      device.architecture);
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const Device& device) {
+  const std::string problem = cuda_device_problem(device.index);
+  if (!problem.empty()) {
+    fail(ExitCode::device, "CUDA device {} was asked for, but {}. --device cpu runs without it", device.index,
+         problem);
   }
-  if (index < 0 || index >= count) {
-    fail(ExitCode::device,
-         "CUDA device {} was asked for, but this machine has {}: start at most that many ranks a host", index,
-         count);
-  }
-  return std::make_unique<CudaBackend>(index);
+  return std::make_unique<CudaBackend>(device);
 }
 
 std::string cuda_backend_libraries() {

@@ -9,7 +9,8 @@ namespace lockstep {
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device);  // makes it the calling thread's device
+  // Makes the device the calling thread's.
+  explicit CudaBackend(const Device& device);
   const char* name() const override { return "cuda"; }
   Allocator& allocator() override { return allocator_; }
   Allocator& host_allocator() override { return host_allocator_; }
@@ -75,6 +76,8 @@ class CudaBackend final : public Backend {
   void cast(Stream& stream, const TensorView& x, const TensorView& y) override;
   void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) override;
   void copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y) override;
+  void sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum) override;
+  void checksum(Stream& stream, const TensorView& x, const TensorView& sum) override;
 
  private:
   int device_;  // current from here on: the others are made on it

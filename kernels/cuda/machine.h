@@ -11,10 +11,13 @@ namespace lockstep::cuda {
 
 struct Machine {
   // The current device. warn is told what the libraries could not do as asked, but in another way.
-  Machine(int device, Convolutions::Warn warn)
-      : workspace(CudaAllocator(device)),
-        convolutions(DeviceProperties::of_device(device), workspace, Precision::fp32, std::move(warn)) {}
+  Machine(const Device& device, Convolutions::Warn warn)
+      : precision(device.tf32 ? Precision::tf32 : Precision::fp32),
+        workspace(CudaAllocator(device.index)),
+        convolutions(DeviceProperties::of_device(device.index), workspace, precision, device.autotune,
+                     std::move(warn)) {}
 
+  Precision precision;
   Workspace workspace;
   CublasHandle cublas;
   Convolutions convolutions;

@@ -1,4 +1,6 @@
-// Copies and zeros: all of them the runtime's.
+// Copies and zeros, all of them the runtime's, and what every .cu file was compiled for.
+#include <algorithm>
+
 #include "kernels/contracts.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
@@ -36,6 +38,11 @@ void fill_zero(Stream& stream, void* dst, std::int64_t bytes) {
   contract::memory("fill_zero", dst, dst, bytes);
   if (bytes == 0) return;
   CUDA_CHECK(cudaMemsetAsync(dst, 0, static_cast<std::size_t>(bytes), native("fill_zero", stream)));
+}
+
+// nvcc's list of the compute capabilities that it was told to compile for, times 100.
+int oldest_architecture() {
+  return std::min({__CUDA_ARCH_LIST__}) / 10;
 }
 
 }  // namespace lockstep::cuda

@@ -7,8 +7,6 @@
 #include <cudnn.h>
 #include <dlfcn.h>
 
-#include <string>
-
 #include "core/error.h"
 
 namespace {
@@ -16,11 +14,12 @@ namespace {
 #define LOCKSTEP_TEXT_OF(x) #x
 #define LOCKSTEP_TEXT(x) LOCKSTEP_TEXT_OF(x)
 
-// By the system's search path, or where it lay when this was built.
+// By the system's search path, or where cuDNN or the toolkit lay when this was built.
 void* load(const char* library) {
   void* loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  if (loaded == nullptr)
-    loaded = dlopen((std::string(LOCKSTEP_CUDA_LIBRARIES "/") + library).c_str(), RTLD_NOW);
+  for (const char* folder : {LOCKSTEP_CUDA_FOLDERS}) {
+    if (loaded == nullptr) loaded = dlopen(fmt::format("{}/{}", folder, library).c_str(), RTLD_NOW);
+  }
   if (loaded == nullptr) {
     lockstep::fail(lockstep::ExitCode::device,
                    "--device cuda needs {}, which cannot be loaded ({}). Install it, or name its folder in "
@@ -48,6 +47,7 @@ struct Cublas {
   LOCKSTEP_FUNCTION(cublasCreate_v2);
   LOCKSTEP_FUNCTION(cublasDestroy_v2);
   LOCKSTEP_FUNCTION(cublasSetStream_v2);
+  LOCKSTEP_FUNCTION(cublasSetMathMode);
   LOCKSTEP_FUNCTION(cublasGetProperty);
   LOCKSTEP_FUNCTION(cublasGetStatusName);
   LOCKSTEP_FUNCTION(cublasGetStatusString);
@@ -95,6 +95,9 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
 }
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   return cublas().cublasSetStream_v2(handle, stream);
+}
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  return cublas().cublasSetMathMode(handle, mode);
 }
 cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
   return cublas().cublasGetProperty(type, value);

@@ -8,6 +8,9 @@ namespace lockstep::cuda {
 
 struct Machine;
 
+// Ten times the lowest compute capability that the kernels run on: 90.
+int oldest_architecture();
+
 void copy_to_device(Stream& stream, void* dst, const void* host_src, std::int64_t bytes);
 void copy_to_host(Stream& stream, void* host_dst, const void* src, std::int64_t bytes);
 void copy_on_device(Stream& stream, void* dst, const void* src, std::int64_t bytes);
@@ -67,5 +70,8 @@ void augment_normalize(Stream& stream, const AugmentOptions& options, const Tens
 void cast(Stream& stream, const TensorView& x, const TensorView& y);
 void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag);
 void copy_if(Stream& stream, const TensorView& flag, const TensorView& x, const TensorView& y);
+
+void sum_of_squares(Machine& machine, Stream& stream, const TensorView& x, const TensorView& sum);
+void checksum(Machine& machine, Stream& stream, const TensorView& x, const TensorView& sum);
 
 }  // namespace lockstep::cuda

@@ -10,7 +10,7 @@
 namespace lockstep::cuda {
 namespace {
 
-constexpr int kPerThread = 8;  // one 16-byte store of bf16, two 16-byte accesses of every f32 tensor
+constexpr int kPerThread = 8;  // one 16-byte store of a 2-byte type, two 16-byte accesses of every f32 tensor
 
 struct Updated {
   float w, v;
@@ -40,7 +40,7 @@ __device__ __forceinline__ Updated update(const SgdOptions& options, const Value
 
 // Mapping: a thread has kPerThread consecutive elements; the last thread of a range that does not divide goes
 // element by element. working may be null. Bytes an element: reads 12 (w, dw, v), writes 8 (w, v) and 2
-// (working, bf16). Deterministic.
+// (working, bf16 or f16). Deterministic.
 template <class Working>
 __global__ void sgd_step_kernel(SgdOptions options, Control control, float* w, const float* dw, float* v,
                                 Working* working, std::int64_t count) {

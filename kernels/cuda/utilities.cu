@@ -77,8 +77,13 @@ void check(Stream& stream, const TensorView& x, const TensorView& flag) {
 
 void cast(Stream& stream, const TensorView& x, const TensorView& y) {
   contract::cast(x, y);
-  x.dtype == DType::f32 ? convert_all<float, __nv_bfloat16>(stream, x, y)
-                        : convert_all<__nv_bfloat16, float>(stream, x, y);
+  with_compute_type(x.dtype, [&](auto from) {
+    with_compute_type(y.dtype, [&](auto to) {
+      using From = decltype(from);
+      using To = decltype(to);
+      if constexpr (!std::is_same_v<From, To>) convert_all<From, To>(stream, x, y);
+    });
+  });
 }
 
 void non_finite_check(Stream& stream, const TensorView& x, const TensorView& flag) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -35,11 +36,17 @@ __device__ __forceinline__ float to_float(float value) {
 __device__ __forceinline__ float to_float(__nv_bfloat16 value) {
   return __bfloat162float(value);
 }
+__device__ __forceinline__ float to_float(__half value) {
+  return __half2float(value);
+}
 __device__ __forceinline__ void convert(float value, float& to) {
   to = value;
 }
 __device__ __forceinline__ void convert(float value, __nv_bfloat16& to) {
   to = __float2bfloat16_rn(value);
+}
+__device__ __forceinline__ void convert(float value, __half& to) {
+  to = __float2half_rn(value);
 }
 
 // V elements as floats: one 16-byte access where V is a vector's size, else V is 1.
@@ -81,7 +88,16 @@ __device__ __forceinline__ void load_channels(const float* from, float (&to)[V])
 // Calls function(T{}) with the device's type of a compute type.
 template <class Function>
 void with_compute_type(DType type, const Function& function) {
-  type == DType::f32 ? function(float{}) : function(__nv_bfloat16{});
+  switch (type) {
+    case DType::f32:
+      return function(float{});
+    case DType::bf16:
+      return function(__nv_bfloat16{});
+    case DType::f16:
+      return function(__half{});
+    default:
+      fail(ExitCode::internal, "{} is not a type to compute in", name_of(type));
+  }
 }
 
 // Calls function(T{}, width): width is how many channels, the last dimension, a thread takes at a time. A

@@ -1,19 +1,10 @@
 // The last step of a 16-bit weight gradient: dw, which is f32, takes or adds the rounded sums.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "kernels/cuda/convolution.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/vector.cuh"
 
 namespace lockstep::cuda {
 namespace {
-
-__device__ __forceinline__ float widened(__nv_bfloat16 value) {
-  return __bfloat162float(value);
-}
-__device__ __forceinline__ float widened(__half value) {
-  return __half2float(value);
-}
 
 // dw[i] (+)= sums[i]. Mapping: a thread an element, neighbours together. Bytes an element: reads 2 (and 4 of
 // dw where it accumulates), writes 4. Deterministic.
@@ -21,7 +12,7 @@ template <class T>
 __global__ void widen_weight_gradient_kernel(const T* sums, float* dw, std::int64_t count, bool accumulate) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
-  const float sum = widened(sums[i]);
+  const float sum = to_float(sums[i]);
   dw[i] = accumulate ? dw[i] + sum : sum;
 }
 

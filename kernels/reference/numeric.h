@@ -18,14 +18,18 @@ inline double load(bfloat16 value) {
   return static_cast<double>(static_cast<float>(value));
 }
 
+inline double load(float16 value) {
+  return static_cast<double>(static_cast<float>(value));
+}
+
 inline void store(float& to, double value) {
   to = static_cast<float>(value);
 }
 
-// double -> float -> bf16 would round twice. So the step to float rounds to odd (an inexact value is
-// truncated and its last bit set), which keeps every tie and near-tie on its side; the step to bf16 then
+// double -> float -> a 16-bit type would round twice. So the step to float rounds to odd (an inexact value is
+// truncated and its last bit set), which keeps every tie and near-tie on its side; the step to 16 bits then
 // rounds as from the double.
-inline void store(bfloat16& to, double value) {
+inline float rounded_to_odd(double value) {
   float narrow = static_cast<float>(value);
   auto bits = std::bit_cast<std::uint32_t>(narrow);
   const double back = static_cast<double>(narrow);
@@ -35,7 +39,13 @@ inline void store(bfloat16& to, double value) {
     if (grew) --bits;  // one step towards zero
     narrow = std::bit_cast<float>(bits | 1u);
   }
-  to = bfloat16(narrow);
+  return narrow;
+}
+inline void store(bfloat16& to, double value) {
+  to = bfloat16(rounded_to_odd(value));
+}
+inline void store(float16& to, double value) {
+  to = float16(rounded_to_odd(value));
 }
 
 // A gradient that replaces what is there, or is added to it.
@@ -48,6 +58,7 @@ template <class Function>
 void with_compute_type(DType type, const Function& function) {
   if (type == DType::f32) return function(float{});
   if (type == DType::bf16) return function(bfloat16{});
+  if (type == DType::f16) return function(float16{});
   fail(ExitCode::internal, "the reference backend does not compute in {}", name_of(type));
 }
 

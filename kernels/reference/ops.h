@@ -63,4 +63,7 @@ void cast(const TensorView& x, const TensorView& y);
 void non_finite_check(const TensorView& x, const TensorView& flag);
 void copy_if(const TensorView& flag, const TensorView& x, const TensorView& y);
 
+void sum_of_squares(const TensorView& x, const TensorView& sum);
+void checksum(const TensorView& x, const TensorView& sum);
+
 }  // namespace lockstep::reference

@@ -213,6 +213,16 @@ void ReferenceBackend::copy_if(Stream& stream, const TensorView& flag, const Ten
   stream.submit([=] { reference::copy_if(flag, x, y); });
 }
 
+void ReferenceBackend::sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum) {
+  contract::sum_of_squares(x, sum);
+  stream.submit([=] { reference::sum_of_squares(x, sum); });
+}
+
+void ReferenceBackend::checksum(Stream& stream, const TensorView& x, const TensorView& sum) {
+  contract::checksum(x, sum);
+  stream.submit([=] { reference::checksum(x, sum); });
+}
+
 std::unique_ptr<Backend> make_reference_backend() {
   return std::make_unique<ReferenceBackend>();
 }

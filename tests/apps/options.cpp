@@ -6,6 +6,7 @@
 
 #include "catch.h"
 #include "core/error.h"
+#include "kernels/backend.h"
 #include "temporary_directory.h"
 
 using namespace lockstep;
@@ -90,14 +91,14 @@ TEST_CASE("every option of the table survives the way through the configuration 
 TEST_CASE("the defaults survive too, and a global batch stays one") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("run.toml");
-  const Options defaults = resolve(parse({}), 2, 2);
+  const Options defaults = resolve(parse({}), 2, 2, "");
   test::write_text(path, to_config(defaults, kAllGroups));
   CHECK(to_config(parse({"--config", path.c_str()}), kAllGroups) == to_config(defaults, kAllGroups));
 
-  const Options global = resolve(parse({"--global-batch", "96"}), 2, 2);
+  const Options global = resolve(parse({"--global-batch", "96"}), 2, 2, "");
   CHECK(global.batch_size == 48);
   test::write_text(path, to_config(global, kAllGroups));
-  CHECK(resolve(parse({"--config", path.c_str()}), 4, 4).batch_size == 24);
+  CHECK(resolve(parse({"--config", path.c_str()}), 4, 4, "").batch_size == 24);
 }
 
 TEST_CASE("a path survives, whatever is in it") {
@@ -128,26 +129,35 @@ TEST_CASE("the device of a rank: on a host each has a CUDA device of its own") {
   Options options;
   options.threads = 3;
   options.device = "cpu";
-  CHECK(device_of(options, 5, 8, 2).kind == DeviceKind::cpu);
-  CHECK(device_of(options, 5, 8, 2).threads == 3);
+  CHECK(device_of(options, 5).kind == DeviceKind::cpu);
+  CHECK(device_of(options, 5).threads == 3);
   options.device = "reference";
-  CHECK(device_of(options, 5, 8, 2).kind == DeviceKind::reference);
+  CHECK(device_of(options, 5).kind == DeviceKind::reference);
   options.device = "cuda";
   for (const int rank : {0, 1, 7}) {
-    const Device device = device_of(options, rank, 8, 8);
+    const Device device = device_of(options, rank);
     CHECK(device.kind == DeviceKind::cuda);
     CHECK(device.index == rank);
   }
-  CHECK(device_of(options, 1, 2, 0).index == 1);  // none at all is the backend's error
-  try {
-    device_of(options, 0, 3, 2);
-    FAIL("three ranks share two devices");
-  } catch (const Error& error) {
-    CHECK(error.code() == ExitCode::device);
-    CHECK(holds(error.what(), "3 ranks"));
-    CHECK(holds(error.what(), "sees 2"));
-    CHECK(holds(error.what(), "at most 2"));
-  }
+  CHECK_FALSE(device_of(options, 0).tf32);
+  options.dtype = "tf32";
+  CHECK(device_of(options, 0).tf32);
+}
+
+TEST_CASE("auto is a CUDA device where every rank can have one, else the CPU") {
+  const std::string cpu = has_cpu_backend() ? "cpu" : "reference";
+  CHECK(resolve(parse({}), 2, 2, "").device == "cuda");
+  CHECK(resolve(parse({}), 2, 2, "no driver").device == cpu);
+  CHECK(resolve(parse({"--device", "cpu"}), 1, 1, "").device == "cpu");
+  CHECK(resolve(parse({"--device", "cuda"}), 1, 1, "no driver").device == "cuda");
+  CHECK(holds(usage_error([] { resolve(parse({"--cuda-graph"}), 1, 1, "no driver"); }), "--device " + cpu));
+}
+
+TEST_CASE("a rank without a CUDA device knows why") {
+  std::string why;
+  const int devices = cuda_device_count(&why);
+  CHECK(why_not_cuda(0, devices + 1000).find(devices == 0 ? why : "ranks run on this host") !=
+        std::string::npos);
 }
 
 TEST_CASE("the command line wins over the configuration file") {
@@ -177,7 +187,7 @@ TEST_CASE("what the parser does not take is a usage error that names it") {
 
 TEST_CASE("options that contradict each other are refused") {
   const auto resolved = [](std::vector<const char*> arguments) {
-    return usage_error([&] { resolve(parse(arguments), 2, 2); });
+    return usage_error([&] { resolve(parse(arguments), 2, 2, ""); });
   };
   CHECK(holds(resolved({"--batch-size", "32", "--global-batch", "32"}), "--global-batch"));
   CHECK(resolved({"--batch-size", "16", "--global-batch", "32"}).empty());
@@ -189,10 +199,25 @@ TEST_CASE("options that contradict each other are refused") {
   CHECK(holds(resolved({"--evaluate-only"}), "--resume"));
 }
 
+TEST_CASE("a type that the device does not compute in is refused, with one that it has") {
+  const auto resolved = [](const char* device, const char* dtype) {
+    return usage_error([&] { resolve(parse({"--device", device, "--dtype", dtype}), 1, 1, ""); });
+  };
+  CHECK(holds(resolved("cpu", "tf32"), "--device cpu: use --dtype fp32, or --device cuda"));
+  CHECK(holds(resolved("reference", "tf32"), "--device reference: use --dtype fp32"));
+  CHECK(holds(resolved("cpu", "fp16"), "use --dtype bf16, or --device cuda"));
+  CHECK(resolved("reference", "fp16").empty());
+  for (const char* dtype : {"fp32", "bf16"}) {
+    for (const char* device : {"cpu", "reference", "cuda"}) CHECK(resolved(device, dtype).empty());
+  }
+  for (const char* dtype : {"tf32", "fp16"}) CHECK(resolved("cuda", dtype).empty());
+  CHECK(holds(usage_error([] { parse({"--dtype", "fp8"}); }), "fp32, tf32, bf16, fp16"));
+}
+
 TEST_CASE("threads are the granted cores shared by the ranks of the host, and at least one") {
-  CHECK(resolve(parse({}), 1, 1).threads >= 1);
-  CHECK(resolve(parse({}), 4096, 4096).threads == 1);
-  CHECK(resolve(parse({"--threads", "3"}), 2, 2).threads == 3);
+  CHECK(resolve(parse({}), 1, 1, "").threads >= 1);
+  CHECK(resolve(parse({}), 4096, 4096, "").threads == 1);
+  CHECK(resolve(parse({"--threads", "3"}), 2, 2, "").threads == 3);
 }
 
 TEST_CASE("everything but paths is compared across ranks") {

@@ -20,7 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MPI = str(ROOT / "scripts" / "mpi")
 BIN = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
 TIMEOUT = 120
-
+# These are tests of the CPU backend, on a machine with a GPU too.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def small(model="resnet18", samples=64, batch=8, epochs=2, threads=1):

@@ -2,6 +2,7 @@
 // overlap and the place of the update must not be seen, and weight decay by parameter.
 #include "apps/training/train_step.h"
 
+#include <cmath>
 #include <csignal>
 #include <limits>
 #include <mutex>
@@ -35,11 +36,11 @@ std::string checksums(Engine& engine) {
          checksum(engine.context(), model.momenta);
 }
 
-TrainStep::Result step(Engine& engine, std::int64_t index, int signal = 0) {
+TrainStep::Result step(Engine& engine, std::int64_t index, int signal = 0, double learning_rate = 0.1) {
   const auto indices = engine.epoch_indices(0, engine.communicator().rank());
   TrainStep::Request request;
   request.samples = engine.batch(indices, index);
-  request.learning_rate = 0.1;
+  request.learning_rate = learning_rate;
   request.signal = signal;
   return engine.step().run(request);
 }
@@ -47,8 +48,7 @@ TrainStep::Result step(Engine& engine, std::int64_t index, int signal = 0) {
 // Runs body on an engine of each rank and expects no error.
 void on_engines(const Options& options, int ranks, const std::function<void(Engine&)>& body) {
   const auto errors = run_ranks(ranks, [&](Communicator& communicator) {
-    Engine engine(communicator, device_of(options, 0, 1, 0), options, options, nullptr,
-                  [](const std::string&) {});
+    Engine engine(communicator, device_of(options, 0), options, options, nullptr, [](const std::string&) {});
     body(engine);
   });
   for (const std::string& error : errors) CHECK(error == "");
@@ -174,4 +174,56 @@ TEST_CASE("--no-bias-decay leaves exactly batch norm and biases out") {
       }
     });
   }
+}
+
+TEST_CASE("fp16: a gradient that overflows skips the step on all ranks and halves the loss scale") {
+  const TemporaryDirectory directory;
+  test::write_pictures(directory);
+  Options options = small_options(directory);
+  options.dtype = "fp16";
+  on_engines(options, 2, [&](Engine& engine) {
+    engine.step().set_loss_scale({.scale = 16});
+    CHECK(!step(engine, 0).skipped);
+    const std::string before = checksums(engine);
+    engine.step().set_loss_scale({.scale = 0x1p100f, .good_steps = 7});
+    const TrainStep::Result result = step(engine, 1);
+    CHECK(result.skipped);
+    CHECK(result.overflow);
+    CHECK(std::isfinite(result.loss));
+    CHECK(result.own_loss_finite);
+    CHECK(result.non_finite.empty());
+    CHECK(result.loss_scale.scale == 0x1p99f);
+    CHECK(result.loss_scale.good_steps == 0);
+    CHECK(checksums(engine) == before);
+
+    // At the floor (NaN falls to it) nothing is left to halve: the parameter is named.
+    engine.step().set_loss_scale({.scale = std::numeric_limits<float>::quiet_NaN()});
+    const TrainStep::Result last = step(engine, 1);
+    CHECK(last.overflow);
+    CHECK(last.loss_scale.scale == TrainStep::kScaling.floor);
+    CHECK(last.non_finite == "conv1.weight");
+    CHECK(checksums(engine) == before);
+
+    engine.step().set_loss_scale({.scale = 16, .good_steps = TrainStep::kScaling.growth_interval - 1});
+    const TrainStep::Result grown = step(engine, 1);
+    CHECK(!grown.skipped);
+    CHECK(grown.loss_scale.scale == 32);
+    CHECK(checksums(engine) != before);
+  });
+}
+
+TEST_CASE("fp16: the loss scale, a power of two, does not change what is learnt") {
+  const TemporaryDirectory directory;
+  test::write_pictures(directory);
+  Options options = small_options(directory);
+  options.dtype = "fp16";
+  std::vector<double> losses;
+  for (const float scale : {4.0f, 32.0f}) {
+    on_engines(options, 1, [&](Engine& engine) {
+      engine.step().set_loss_scale({.scale = scale});
+      CHECK(!step(engine, 0, 0, 1e-3).skipped);
+      losses.push_back(step(engine, 1).loss);
+    });
+  }
+  CHECK(losses[0] == Approx(losses[1]).epsilon(1e-3));
 }

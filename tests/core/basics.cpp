@@ -88,6 +88,76 @@ TEST_CASE("bfloat16 rounds to nearest even and keeps NaN and infinity") {
   CHECK(static_cast<float>(bfloat16(-2.5f)) == -2.5f);
 }
 
+TEST_CASE("float16: all values, and known answers") {
+  const auto bits_of = [](float value) { return float16(value).bits; };
+  for (std::uint32_t bits = 0; bits <= 0xFFFF; ++bits) {
+    float16 half;
+    half.bits = static_cast<std::uint16_t>(bits);
+    const int exponent = static_cast<int>(bits >> 10 & 31), mantissa = static_cast<int>(bits & 1023);
+    const double sign = bits & 0x8000 ? -1 : 1;
+    const auto value = static_cast<double>(static_cast<float>(half));
+    if (exponent == 31 && mantissa > 0) {
+      CHECK(std::isnan(value));
+      CHECK(std::isnan(static_cast<float>(float16(static_cast<float>(half)))));
+      continue;
+    }
+    const double expected = exponent == 31  ? std::numeric_limits<double>::infinity()
+                            : exponent == 0 ? std::ldexp(mantissa, -24)
+                                            : std::ldexp(1024 + mantissa, exponent - 25);
+    if (value != sign * expected || std::signbit(value) != (sign < 0) ||
+        bits_of(static_cast<float>(half)) != bits) {
+      FAIL("bits " << bits << " are " << value << " instead of " << sign * expected);
+    }
+    // The middle between two neighbours goes to the even one, what lies beside it to the nearer one.
+    if (exponent == 31 || sign < 0) continue;
+    const double above =
+        exponent == 30 && mantissa == 1023 ? 65536 : static_cast<double>(static_cast<float>([&] {
+          float16 next;
+          next.bits = static_cast<std::uint16_t>(bits + 1);
+          return next;
+        }()));
+    const auto middle = static_cast<float>((value + above) / 2);
+    const auto even = bits + (bits & 1);
+    if (bits_of(middle) != even || bits_of(std::nextafter(middle, 0.0f)) != bits ||
+        bits_of(std::nextafter(middle, 1e9f)) != bits + 1 || bits_of(-middle) != (even | 0x8000)) {
+      FAIL("around " << middle);
+    }
+  }
+  CHECK(bits_of(1) == 0x3C00);
+  CHECK(bits_of(-2) == 0xC000);
+  CHECK(bits_of(65504) == 0x7BFF);
+  CHECK(bits_of(65520) == 0x7C00);
+  CHECK(bits_of(3e38f) == 0x7C00);
+  CHECK(bits_of(0x1p-14f) == 0x0400);
+  CHECK(bits_of(0x1p-24f) == 0x0001);
+  CHECK(bits_of(0x1p-25f) == 0);
+  CHECK(bits_of(0.333251953125f) == 0x3555);
+  CHECK(std::isnan(static_cast<float>(float16(std::bit_cast<float>(0x7F800001u)))));
+}
+
+TEST_CASE("checksum: known answers, in parts, and what changes it") {
+  // By the formula in hash.h, worked out in Python.
+  CHECK(checksum("", 0) == 0x0000000000000000u);
+  CHECK(checksum("abcdefg", 7) == 0xA6082275DF6B83F5u);
+  std::vector<std::uint32_t> words(1000);
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::uint32_t>(i * i);
+  const auto sum = [&] { return checksum(words.data(), 4000); };
+  const std::uint64_t whole = sum();
+  CHECK(whole == 0xCE21821B81CE36E9u);
+  CHECK(checksum_words(words.data(), 700, 1000) + checksum_rest(words.data(), 4000) +
+            checksum_words(words.data(), 0, 700) ==
+        whole);
+  std::swap(words[3], words[4]);
+  CHECK(sum() != whole);
+  std::swap(words[3], words[4]);
+  words[0] ^= 0x80000000u;
+  words[1] ^= 0x80000000u;
+  CHECK(sum() != whole);
+  const std::uint32_t zeros[2] = {};
+  CHECK(checksum(zeros, 4) != checksum(zeros, 8));
+  CHECK(checksum(zeros, 5) != checksum(zeros, 8));
+}
+
 TEST_CASE("hash: known values, boundaries between texts, and every bit counts") {
   // FNV-1a of the empty string, "a" and "foobar", from the authors' test vectors.
   CHECK(Hash().hex() == "cbf29ce484222325");

@@ -6,9 +6,11 @@
 #include <cstdint>
 
 #include "cudasim/state.h"
+#include "cudasim/tf32.h"
 
 struct cublasContext {
   cudaStream_t stream = nullptr;
+  cublasMath_t mode = CUBLAS_DEFAULT_MATH;
 };
 
 namespace {
@@ -40,6 +42,11 @@ void store(void* data, cudaDataType type, std::int64_t index, double value) {
 
 std::int64_t bytes_of(cudaDataType type) {
   return type == CUDA_R_32F ? 4 : 2;
+}
+// A factor, as the compute type takes it.
+double factor(const void* data, cudaDataType type, std::int64_t index, bool tf32) {
+  const double value = load(data, type, index);
+  return tf32 ? cudasim::to_tf32(static_cast<float>(value)) : value;
 }
 bool is_known(cudaDataType type) {
   return type == CUDA_R_32F || type == CUDA_R_16BF || type == CUDA_R_16F;
@@ -78,6 +85,11 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  handle->mode = mode;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 const char* cublasGetStatusName(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? "CUBLAS_STATUS_SUCCESS" : "CUBLAS_STATUS_INVALID_VALUE";
 }
@@ -93,7 +105,13 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a
                             cublasComputeType_t compute, cublasGemmAlgo_t) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   const bool ta = transpose_a != CUBLAS_OP_N, tb = transpose_b != CUBLAS_OP_N;
-  if (m <= 0 || n <= 0 || k <= 0 || compute != CUBLAS_COMPUTE_32F || a_type != b_type || !is_known(a_type) ||
+  const bool tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  // The real library would be free to add up parts of a sum in 16 bits.
+  if (c_type != CUDA_R_32F && !(handle->mode & CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (m <= 0 || n <= 0 || k <= 0 || (compute != CUBLAS_COMPUTE_32F && !tf32) ||
+      (tf32 && a_type != CUDA_R_32F) || a_type != b_type || !is_known(a_type) ||
       (c_type != CUDA_R_32F && c_type != a_type) || !lies_on_device(a, a_type, ta ? k : m, ta ? m : k, lda) ||
       !lies_on_device(b, b_type, tb ? n : k, tb ? k : n, ldb) || !lies_on_device(c, c_type, m, n, ldc)) {
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -104,8 +122,8 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a
       for (std::int64_t row = 0; row < m; ++row) {
         double sum = 0;
         for (std::int64_t i = 0; i < k; ++i) {
-          sum += load(a, a_type, ta ? row * lda + i : i * lda + row) *
-                 load(b, b_type, tb ? i * ldb + column : column * ldb + i);
+          sum += factor(a, a_type, ta ? row * lda + i : i * lda + row, tf32) *
+                 factor(b, b_type, tb ? i * ldb + column : column * ldb + i, tf32);
         }
         const std::int64_t at = column * ldc + row;
         store(c, c_type, at, scale * sum + (keep == 0 ? 0 : keep * load(c, c_type, at)));

@@ -26,6 +26,7 @@ struct Config {
   Order order = Order::forward;
   std::uint32_t seed = 1;
   std::string name = "NVIDIA_H200";  // of the devices
+  int architecture = 90;             // of the devices: ten times the compute capability
   // The call of that name (all of its calls together are counted from 1) fails; 0: none does.
   std::string failing_call;
   std::int64_t failing_number = 0;
@@ -34,7 +35,7 @@ struct Config {
 
 // Before the first CUDA call of a program its environment counts:
 //   CUDASIM="devices=4 memory=1073741824 eager=1 hidden=1 order=random seed=3 name=A100
-//   fail=cudaMemcpyAsync:7:700"
+//   architecture=80 fail=cudaMemcpyAsync:7:700"
 // An unknown word ends the program.
 Config config();
 void configure(const Config& config);  // for the calls that follow; counts calls from 1 again

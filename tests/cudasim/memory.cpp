@@ -24,7 +24,7 @@ constexpr int kLeak = 99;
 [[noreturn]] void bad_environment(const std::string& word) {
   std::fprintf(stderr,
                "CUDASIM: \"%s\" is not one of devices= memory= eager= hidden= order= seed= name= "
-               "fail=CALL:NUMBER:ERROR\n",
+               "architecture= fail=CALL:NUMBER:ERROR\n",
                word.c_str());
   std::_Exit(2);
 }
@@ -66,6 +66,8 @@ Config config_of_environment() {
       config.seed = static_cast<std::uint32_t>(std::atoll(value.c_str()));
     else if (name == "name")
       config.name = value;
+    else if (name == "architecture")
+      config.architecture = std::atoi(value.c_str());
     else if (name == "fail")
       read_failure(value, config);
     else
@@ -265,7 +267,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   state().config.name.copy(properties->name, sizeof properties->name - 1);
   properties->uuid.bytes[15] = static_cast<char>(device);
-  properties->major = 9;
+  properties->major = state().config.architecture / 10;
+  properties->minor = state().config.architecture % 10;
   properties->multiProcessorCount = 132;
   properties->totalGlobalMem = static_cast<std::size_t>(state().config.memory);
   return cudaSuccess;

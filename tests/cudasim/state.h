@@ -1,6 +1,7 @@
 // What the parts of the runtime's double share. Internal to tests/cudasim.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -61,6 +62,7 @@ namespace cudasim {
 struct Record {
   CUstream_st* stream = nullptr;
   bool done = false;
+  std::chrono::steady_clock::time_point when;  // done
 };
 
 struct Allocation {

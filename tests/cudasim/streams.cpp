@@ -30,7 +30,10 @@ void advance(Lock& lock, CUstream_st& stream) {
     lock.lock();
     end_work(lock);
   }
-  if (task.completes) task.completes->done = true;
+  if (task.completes) {
+    task.completes->done = true;
+    task.completes->when = std::chrono::steady_clock::now();
+  }
   stream.busy = false;
   state().progress.notify_all();
 }
@@ -220,8 +223,16 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->nodes = on.last;
   event->record = nullptr;
   if (on.capture) return cudaSuccess;
-  event->record = std::make_shared<Record>(Record{.stream = &on, .done = false});
+  event->record = std::make_shared<Record>(Record{.stream = &on, .done = false, .when = {}});
   push(lock, on, {.run = nullptr, .waits_for = nullptr, .completes = event->record});
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  const Lock lock(state().mutex);
+  if (!begin->record || !end->record) return answer(cudaErrorInvalidResourceHandle);
+  if (!begin->record->done || !end->record->done) return answer(cudaErrorNotReady);
+  *milliseconds = std::chrono::duration<float, std::milli>(end->record->when - begin->record->when).count();
   return cudaSuccess;
 }
 

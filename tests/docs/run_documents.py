@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-IGNORED = {".git", "build", ".venv", "runs", "__pycache__"}
+IGNORED = {".git", "build", ".venv", ".cuda", "runs", "__pycache__"}
 MARKER = re.compile(r"<!--\s*test:\s*(with|replace|covered by)\s+(.*?)\s*-->")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"(\$ )?(scripts/|build/|bench/|tests/|cmake |ctest |mpirun )")

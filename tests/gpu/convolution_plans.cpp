@@ -19,7 +19,7 @@ namespace {
 
 // Runs on the tested side with shape `tested`, on the reference with shape `expected`.
 std::string forward_difference(const ConvShape& expected, const ConvShape& tested) {
-  CudaBackend backend(0);
+  CudaBackend backend({.kind = DeviceKind::cuda});
   Twins twins(backend);
   const Pair x = twins.uniform(DType::f32, Layout::nhwc, {expected.n, expected.h, expected.w, expected.c_in});
   const Pair w = twins.uniform(DType::f32, Layout::ohwi,

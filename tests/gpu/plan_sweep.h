@@ -19,31 +19,48 @@ inline bool is_huge(const ConvShape& s) {
   return s.n * std::max(s.h * s.w * s.c_in, s.out_h() * s.out_w() * s.c_out) >= std::int64_t{1} << 31;
 }
 
+// Both tensors together are larger than the workspace may be. Some TF32 engines (all before Hopper) turn NHWC
+// into NCHW in their workspace, and are then left out: such a convolution runs without tensor cores, exactly.
+inline bool outgrows_workspace(const ConvShape& s) {
+  const std::int64_t elements = s.n * (s.h * s.w * s.c_in + s.out_h() * s.out_w() * s.c_out);
+  return elements * size_of(DType::f32) > cuda::kWorkspaceLimit;
+}
+
 // What training needs of one convolution, on one GPU.
 struct Sweep {
   explicit Sweep(cuda::DeviceProperties gpu) : properties(std::move(gpu)) {}
 
-  void convolution(const ConvShape& shape, DType type) {
-    for (const cuda::Direction direction :
-         {cuda::Direction::forward, cuda::Direction::backward_data, cuda::Direction::backward_weight}) {
-      const cuda::Convolution wanted{direction, shape, type, false};
-      INFO(describe(wanted));
-      ++count;
-      try {
-        const cuda::ConvolutionPlan plan(wanted, properties, cuda::Precision::fp32);
-        if (type == DType::f32 || !is_huge(shape)) CHECK(plan.uses_tensor_cores() == (type == DType::bf16));
-        largest = std::max(largest, plan.workspace_bytes());
-        if (print) fmt::print("{:>12} bytes: {}\n", plan.workspace_bytes(), describe(wanted));
-      } catch (const Error& error) {
-        FAIL_CHECK(error.what());
-      }
+  void plan(const cuda::Convolution& wanted, cuda::Precision precision) {
+    const bool tf32 = precision == cuda::Precision::tf32;
+    INFO(describe(wanted) << (tf32 ? ", TF32" : ""));
+    ++count;
+    try {
+      const cuda::ConvolutionPlan made(wanted, properties, precision);
+      const bool exact = wanted.type == DType::f32 && !tf32;
+      const bool too_large = tf32 ? outgrows_workspace(wanted.shape) : is_huge(wanted.shape);
+      if (exact || !too_large) CHECK(made.uses_tensor_cores() == !exact);
+      largest = std::max(largest, made.workspace_bytes());
+      if (print)
+        fmt::print("{:>12} bytes: {}{}\n", made.workspace_bytes(), describe(wanted), tf32 ? ", TF32" : "");
+    } catch (const Error& error) {
+      FAIL_CHECK(error.what());
     }
+  }
+  void convolution(const ConvShape& shape, DType type, cuda::Precision precision) {
+    for (const bool accumulate : {false, true}) {
+      plan({cuda::Direction::backward_data, shape, type, accumulate}, precision);
+      // Of 16-bit factors the sums are widened into dw by a kernel, which adds them, too.
+      if (accumulate && type != DType::f32) continue;
+      plan({cuda::Direction::backward_weight, shape, type, accumulate}, precision);
+    }
+    plan({cuda::Direction::forward, shape, type, false}, precision);
   }
   void networks(std::int64_t batch, std::int64_t size) {
     for (const bool imagenet_stem : {true, false}) {
       for (const ConvShape& shape : resnet_convolutions(imagenet_stem, batch, size)) {
-        convolution(shape, DType::f32);
-        convolution(shape, DType::bf16);
+        for (const DType type : {DType::f32, DType::bf16, DType::f16})
+          convolution(shape, type, cuda::Precision::fp32);
+        convolution(shape, DType::f32, cuda::Precision::tf32);
       }
     }
   }

@@ -84,3 +84,27 @@ TEST_CASE("a loss that is not finite: the device skips the step by itself, the n
   CHECK(!step.run(rig.request(3)).skipped);
   CHECK(state() != before);
 }
+
+TEST_CASE("fp16 on a device: overflow, the loss scale and the step after it, recorded and not") {
+  const test::TemporaryDirectory directory;
+  for (const bool graph : {false, true}) {
+    Options options = test::small_options(directory);
+    options.dtype = "fp16";
+    options.cuda_graph = graph;
+    test::TrainRig rig(options);
+    TrainStep& step = rig.engine.step();
+    step.set_loss_scale({.scale = 16});
+    for (int i = 0; i < 3; ++i) CHECK(!step.run(rig.request(i)).skipped);
+    step.set_loss_scale({.scale = 0x1p100f});
+    step.enqueue(rig.request(3));
+    step.enqueue(rig.request(4));
+    for (const float after : {0x1p99f, 0x1p98f}) {
+      const TrainStep::Result result = step.collect();
+      CHECK(result.overflow);
+      CHECK(std::isfinite(result.loss));
+      CHECK(result.loss_scale.scale == after);
+    }
+    step.set_loss_scale({.scale = 16});
+    CHECK(!step.run(rig.request(5)).skipped);
+  }
+}

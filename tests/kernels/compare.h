@@ -22,6 +22,8 @@ constexpr double kUnit = 0x1.0p-24;
 // The largest relative distance of two neighbouring bf16 values. Where two results differ in f32's last bits
 // they may round to neighbours, so this is the least that a comparison of rounded bf16 values can ask for.
 constexpr double kBf16Step = 0x1.0p-7;
+constexpr double kF16Step = 0x1.0p-10;
+constexpr double kF16Subnormal = 0x1.0p-24;  // below 2^-14 all f16 values are that far apart
 
 // "" where all values pass, else the number of misses and the first five of them. NaN equals NaN only.
 //   CHECK(compare(expected, actual, abs, rel) == "");

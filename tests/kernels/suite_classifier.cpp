@@ -11,10 +11,10 @@ struct LinearShape {
   std::int64_t n, in, out;
 };
 
-constexpr LinearShape kLinear[] = {{1, 1, 1},  {3, 33, 10},   {2, 100, 65},
-                                   {5, 3, 33}, {33, 512, 10}, {4, 64, 1000}};
+constexpr LinearShape kLinear[] = {{1, 1, 1},     {3, 33, 10},   {2, 100, 65}, {5, 3, 33},  {33, 512, 10},
+                                   {4, 64, 1000}, {2, 2048, 65}, {3, 1, 2048}, {130, 65, 3}};
 
-void linear_case(Twins& twins, const LinearShape& s, DType type) {
+void linear_case(Twins& twins, const LinearShape& s, DType type, bool tf32) {
   INFO("linear n " << s.n << " in " << s.in << " out " << s.out << " " << name_of(type));
   const Pair x = twins.uniform(type, Layout::flat, {s.n, s.in});
   const Pair w = twins.uniform(type, Layout::flat, {s.out, s.in});
@@ -29,8 +29,11 @@ void linear_case(Twins& twins, const LinearShape& s, DType type) {
   const auto sum_of = [](std::int64_t terms) {
     return Tolerance{kUnit * static_cast<double>(terms + 2), 2 * kUnit};
   };
-  check_equal("y", y, rounded(type, sum_of(s.in)));
-  check_equal("dx", dx, rounded(type, sum_of(s.out)));
+  const auto products = [&](std::int64_t terms) {
+    return tf32 ? tf32_products(terms, sum_of(terms)) : sum_of(terms);
+  };
+  check_equal("y", y, rounded(type, products(s.in)));
+  check_equal("dx", dx, rounded(type, products(s.out)));
   for (const GradMode mode : {GradMode::overwrite, GradMode::accumulate}) {
     const bool add = mode == GradMode::accumulate;
     const Pair dw = add ? twins.uniform(DType::f32, Layout::flat, {s.out, s.in})
@@ -40,7 +43,7 @@ void linear_case(Twins& twins, const LinearShape& s, DType type) {
     twins.run([&](Backend& b, Stream& stream, int i) {
       b.linear_backward_weight(stream, x[i], dy[i], dw[i], dbias[i], mode);
     });
-    check_equal(add ? "dw accumulated" : "dw overwritten", dw, sum_of(s.n));
+    check_equal(add ? "dw accumulated" : "dw overwritten", dw, products(s.n));
     check_equal(add ? "dbias accumulated" : "dbias overwritten", dbias, sum_of(s.n));
   }
 }
@@ -105,16 +108,16 @@ void cross_entropy_ties_and_nan(Twins& twins, DType type) {
 
 }  // namespace
 
-void linear(Backend& tested) {
+void linear(Backend& tested, const Arithmetic& arithmetic) {
   Twins twins(tested);
-  for (const DType type : {DType::f32, DType::bf16}) {
-    for (const LinearShape& shape : kLinear) linear_case(twins, shape, type);
+  for (const DType type : arithmetic.types) {
+    for (const LinearShape& shape : kLinear) linear_case(twins, shape, type, arithmetic.tf32);
   }
 }
 
-void softmax_cross_entropy(Backend& tested) {
+void softmax_cross_entropy(Backend& tested, const Arithmetic& arithmetic) {
   Twins twins(tested);
-  for (const DType type : {DType::f32, DType::bf16}) {
+  for (const DType type : arithmetic.types) {
     for (const float smoothing : {0.0f, 0.1f}) {
       for (const double range : {3.0, 90.0}) {
         cross_entropy_case(twins, 1, 10, range, smoothing, type);
@@ -122,6 +125,7 @@ void softmax_cross_entropy(Backend& tested) {
         cross_entropy_case(twins, 33, 65, range, smoothing, type);
         cross_entropy_case(twins, 4, 1000, range, smoothing, type);
         cross_entropy_case(twins, 2, 1, range, smoothing, type);
+        cross_entropy_case(twins, 1, 2048, range, smoothing, type);
       }
     }
     cross_entropy_ties_and_nan(twins, type);

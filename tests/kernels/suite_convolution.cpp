@@ -23,6 +23,8 @@ constexpr ConvShape kShapes[] = {
     {1, 16, 16, 3, 64, 3, 1, 1},  {2, 16, 17, 33, 64, 1, 1, 0}, {33, 2, 2, 32, 64, 3, 1, 1},
     {35, 4, 4, 32, 96, 3, 2, 1},  {40, 1, 1, 32, 64, 3, 1, 1},  {19, 2, 2, 64, 128, 1, 2, 0},
     {3, 4, 4, 64, 32, 3, 1, 1},   {2, 8, 8, 32, 64, 3, 2, 1},   {5, 2, 4, 96, 32, 5, 3, 2},
+    {1, 1, 1, 2048, 65, 1, 1, 0}, {3, 1, 1, 33, 2048, 1, 1, 0}, {1, 2, 2, 2048, 3, 3, 1, 1},
+    {1, 3, 3, 1, 2048, 3, 2, 1},  {64, 9, 9, 3, 1, 3, 1, 1},
 };
 
 std::string describe(const ConvShape& s, DType type) {
@@ -34,13 +36,16 @@ Tolerance sum_of(std::int64_t terms) {
   return {kUnit * static_cast<double>(terms + 2), 2 * kUnit};
 }
 
-void forward_and_data_gradient(Twins& twins, const ConvShape& s, DType type) {
+void forward_and_data_gradient(Twins& twins, const ConvShape& s, DType type, bool tf32) {
   const Shape x_shape{s.n, s.h, s.w, s.c_in}, y_shape{s.n, s.out_h(), s.out_w(), s.c_out};
   const Pair w = twins.uniform(type, Layout::ohwi, {s.c_out, s.kernel, s.kernel, s.c_in});
   const Pair x = twins.uniform(type, Layout::nhwc, x_shape);
   const Pair y = twins.poisoned(type, Layout::nhwc, y_shape);
   twins.run([&](Backend& b, Stream& stream, int i) { b.conv2d_forward(stream, s, x[i], w[i], y[i]); });
-  check_equal("y", y, rounded(type, sum_of(s.kernel * s.kernel * s.c_in)));
+  const auto products = [&](std::int64_t terms) {
+    return tf32 ? tf32_products(terms, sum_of(terms)) : rounded(type, sum_of(terms));
+  };
+  check_equal("y", y, products(s.kernel * s.kernel * s.c_in));
 
   const Pair dy = twins.uniform(type, Layout::nhwc, y_shape);
   for (const GradMode mode : {GradMode::overwrite, GradMode::accumulate}) {
@@ -50,12 +55,11 @@ void forward_and_data_gradient(Twins& twins, const ConvShape& s, DType type) {
     twins.run([&](Backend& b, Stream& stream, int i) {
       b.conv2d_backward_data(stream, s, dy[i], w[i], dx[i], mode);
     });
-    check_equal(overwrite ? "dx overwritten" : "dx accumulated", dx,
-                rounded(type, sum_of(s.kernel * s.kernel * s.c_out)));
+    check_equal(overwrite ? "dx overwritten" : "dx accumulated", dx, products(s.kernel * s.kernel * s.c_out));
   }
 }
 
-void weight_gradient(Twins& twins, const ConvShape& s, DType type, DType sums) {
+void weight_gradient(Twins& twins, const ConvShape& s, DType type, const Arithmetic& arithmetic) {
   const Pair x = twins.uniform(type, Layout::nhwc, {s.n, s.h, s.w, s.c_in});
   const Pair dy = twins.uniform(type, Layout::nhwc, {s.n, s.out_h(), s.out_w(), s.c_out});
   const Shape w_shape{s.c_out, s.kernel, s.kernel, s.c_in};
@@ -66,12 +70,15 @@ void weight_gradient(Twins& twins, const ConvShape& s, DType type, DType sums) {
     twins.run([&](Backend& b, Stream& stream, int i) {
       b.conv2d_backward_weight(stream, s, x[i], dy[i], dw[i], mode);
     });
-    // dw is f32 for either compute type, so bf16 inputs get no extra room but for sums that are rounded: half
-    // a bf16 step of the largest, to which dw may be added that nearly cancels it.
-    Tolerance tolerance = sum_of(s.n * s.out_h() * s.out_w());
-    if (sums == DType::bf16) {
-      tolerance.rel += kBf16Step;
-      if (!overwrite) tolerance.abs += kBf16Step;
+    // dw is f32 for every compute type, so 16-bit inputs get no extra room but for sums that are rounded: dw
+    // may be added to them that nearly cancels them, and is 1 at most.
+    const std::int64_t terms = s.n * s.out_h() * s.out_w();
+    Tolerance tolerance = sum_of(terms);
+    if (arithmetic.tf32) tolerance = tf32_products(terms, tolerance);
+    if (arithmetic.rounds_weight_sums) {
+      const double exact_rel = tolerance.rel;
+      tolerance = rounded(type, tolerance);
+      if (!overwrite) tolerance.abs += tolerance.rel - exact_rel;
     }
     check_equal(overwrite ? "dw overwritten" : "dw accumulated", dw, tolerance);
   }
@@ -79,13 +86,13 @@ void weight_gradient(Twins& twins, const ConvShape& s, DType type, DType sums) {
 
 }  // namespace
 
-void convolution(Backend& tested, DType weight_sums) {
+void convolution(Backend& tested, const Arithmetic& arithmetic) {
   Twins twins(tested);
-  for (const DType type : {DType::f32, DType::bf16}) {
+  for (const DType type : arithmetic.types) {
     for (const ConvShape& shape : kShapes) {
       INFO(describe(shape, type));
-      forward_and_data_gradient(twins, shape, type);
-      weight_gradient(twins, shape, type, type == DType::bf16 ? weight_sums : DType::f32);
+      forward_and_data_gradient(twins, shape, type, arithmetic.tf32);
+      weight_gradient(twins, shape, type, arithmetic);
     }
   }
 }

@@ -13,9 +13,9 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 constexpr PoolShape kShapes[] = {
     // n, h, w, c, kernel, stride, padding
-    {1, 1, 1, 1, 3, 2, 1},    {2, 2, 2, 3, 3, 2, 1},   {3, 5, 7, 33, 3, 2, 1},
-    {2, 5, 7, 65, 2, 2, 0},   {1, 7, 5, 100, 3, 1, 1}, {2, 9, 9, 16, 5, 3, 2},
-    {1, 16, 16, 64, 3, 2, 1}, {2, 4, 4, 3, 1, 1, 0},   {1, 17, 16, 1, 16, 1, 8},
+    {1, 1, 1, 1, 3, 2, 1},    {2, 2, 2, 3, 3, 2, 1},    {3, 5, 7, 33, 3, 2, 1},   {2, 5, 7, 65, 2, 2, 0},
+    {1, 7, 5, 100, 3, 1, 1},  {2, 9, 9, 16, 5, 3, 2},   {1, 16, 16, 64, 3, 2, 1}, {2, 4, 4, 3, 1, 1, 0},
+    {1, 17, 16, 1, 16, 1, 8}, {1, 3, 2, 2048, 3, 2, 1}, {9, 31, 30, 3, 3, 2, 1},
 };
 
 void max_pool(Twins& twins, const PoolShape& s, DType type, bool ties) {
@@ -62,23 +62,23 @@ void average_pool(Twins& twins, const Shape& x_shape, DType type) {
 
 }  // namespace
 
-void pooling(Backend& tested) {
+void pooling(Backend& tested, const Arithmetic& arithmetic) {
   Twins twins(tested);
-  for (const DType type : {DType::f32, DType::bf16}) {
+  for (const DType type : arithmetic.types) {
     for (const PoolShape& shape : kShapes) {
       max_pool(twins, shape, type, false);
       max_pool(twins, shape, type, true);
     }
-    for (const Shape& shape :
-         {Shape{1, 1, 1, 1}, Shape{3, 2, 2, 33}, Shape{2, 5, 7, 65}, Shape{5, 4, 4, 512}}) {
+    for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{3, 2, 2, 33}, Shape{2, 5, 7, 65}, Shape{5, 4, 4, 512},
+                               Shape{3, 7, 7, 2048}, Shape{2, 3, 3, 100}, Shape{1, 40, 41, 3}}) {
       average_pool(twins, shape, type);
     }
   }
 }
 
-void relu(Backend& tested) {
+void relu(Backend& tested, const Arithmetic& arithmetic) {
   Twins twins(tested);
-  for (const DType type : {DType::f32, DType::bf16}) {
+  for (const DType type : arithmetic.types) {
     for (const std::int64_t count : {1, 3, 33, 100, 4099}) {
       INFO("relu of " << count << " " << name_of(type));
       Values values = uniform(count, -1, 1, 5);

@@ -100,30 +100,32 @@ void augment_case(Twins& twins, const Shape& images_shape, const AugmentOptions&
   check_equal("y", y, rounded(type, {4 * kUnit * 5, 2 * kUnit}));
 }
 
-// Every rounding case of f32 -> bf16: ties to either side, overflow to infinity, subnormals, NaN with a
-// payload that lies only in the bits that are cut.
+// Every rounding case of bf16 and of f16: ties to either side, overflow to infinity, subnormals.
 Values cast_values() {
   const double inf = std::numeric_limits<double>::infinity();
-  Values values = {0.0,           -0.0,     1.0,        1.0 + 0x1p-8, 1.0 + 0x3p-8,   1.0 + 0x1p-8 + 0x1p-23,
-                   -1.0 - 0x1p-8, inf,      -inf,       std::nan(""), 0x1.FFFFFEp127, 0x1.FEp127,
-                   0x1p-133,      0x1p-134, 0x1.8p-133, 0x1p-149,     3.14159274};
+  Values values = {0.0, -0.0, inf, -inf, std::nan(""), 3.14159274, 0x1p-149,
+                   // bf16
+                   1.0, 1 + 0x1p-8, 1 + 0x3p-8, -1 - 0x1p-8, 0x1.FFFFFEp127, 0x1.FEp127, 1 + 0x1p-8 + 0x1p-23,
+                   0x1p-133, 0x1p-134, 0x1.8p-133,
+                   // f16
+                   1 + 0x1p-11, 1 + 0x3p-11, 1 + 0x1p-11 + 0x1p-23, 65504, 65519.99, 65520, -65520, 65536,
+                   1e6, 0x1p-14, 0x1.FFCp-15, 0x1.FFEp-15, 0x1p-24, 0x1p-25, 0x1.000002p-25, 0x1.8p-24,
+                   -0x1p-26};
   const Values more = uniform(1000, -5, 5, 17);
   values.insert(values.end(), more.begin(), more.end());
   return values;
 }
 
-void cast_case(Twins& twins) {
+void cast_case(Twins& twins, DType from, DType to) {
+  INFO(name_of(from) << " -> " << name_of(to));
   const Values values = cast_values();
   const auto count = static_cast<std::int64_t>(values.size());
-  const Pair x = twins.values(DType::f32, Layout::flat, {count}, values);
-  const Pair narrow = twins.poisoned(DType::bf16, Layout::flat, {count});
-  const Pair wide = twins.poisoned(DType::f32, Layout::flat, {count});
-  twins.run([&](Backend& b, Stream& stream, int i) {
-    b.cast(stream, x[i], narrow[i]);
-    b.cast(stream, narrow[i], wide[i]);
-  });
-  check_equal("f32 -> bf16", narrow, kExact);
-  check_equal("bf16 -> f32", wide, kExact);
+  for (const std::int64_t part : {count, std::int64_t{5}}) {
+    const Pair x = twins.values(from, Layout::flat, {part}, Values(values.begin(), values.begin() + part));
+    const Pair y = twins.poisoned(to, Layout::flat, {part});
+    twins.run([&](Backend& b, Stream& stream, int i) { b.cast(stream, x[i], y[i]); });
+    check_equal("y", y, kExact);
+  }
 }
 
 void non_finite_case(Twins& twins, DType type) {
@@ -133,7 +135,7 @@ void non_finite_case(Twins& twins, DType type) {
       for (const std::int64_t position : {std::int64_t{0}, count / 2, count - 1}) {
         INFO("non-finite check of " << count << " " << name_of(type) << ", " << bad << " at " << position);
         Values values = uniform(count, -1, 1, 23);
-        values[static_cast<std::size_t>(count / 3)] = 3e38;  // large, but finite
+        values[static_cast<std::size_t>(count / 3)] = type == DType::f16 ? 65504 : 3e38;  // large, but finite
         values[static_cast<std::size_t>(position)] = bad;
         const Pair x = twins.values(type, Layout::flat, {count}, values);
         for (const double before : {0.0, 1.0}) {
@@ -143,6 +145,40 @@ void non_finite_case(Twins& twins, DType type) {
         }
       }
     }
+  }
+}
+
+// One f32 rounding of a sum in f64, whose own error (count * 2^-53) is far below: neighbours at most.
+void sum_of_squares_case(Twins& twins) {
+  for (const std::int64_t count : {1, 3, 4, 1023, 70001, 1100000}) {
+    for (const double scale : {1.0, 1e-15, 1e15}) {
+      INFO("sum of squares of " << count << " values up to " << scale);
+      const Pair x = twins.uniform(DType::f32, Layout::flat, {count}, -scale, scale);
+      const Pair sum = twins.poisoned(DType::f32, Layout::flat, {1});
+      twins.run([&](Backend& b, Stream& stream, int i) { b.sum_of_squares(stream, x[i], sum[i]); });
+      check_equal("sum", sum, {0, 2 * kUnit});
+      CHECK(sum.expected()[0] > 0);
+    }
+  }
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity(), 3e38}) {
+    INFO("sum of squares with " << bad);
+    Values values = uniform(5000, -1, 1, 29);
+    values[4999] = bad;
+    const Pair x = twins.values(DType::f32, Layout::flat, {5000}, values);
+    const Pair sum = twins.poisoned(DType::f32, Layout::flat, {1});
+    twins.run([&](Backend& b, Stream& stream, int i) { b.sum_of_squares(stream, x[i], sum[i]); });
+    check_equal("sum", sum, kExact);
+    CHECK_FALSE(std::isfinite(sum.actual()[0]));
+  }
+}
+
+void checksum_case(Twins& twins, DType type) {
+  for (const std::int64_t count : {1, 2, 3, 5, 4095, 4099, 1100003}) {
+    INFO("checksum of " << count << " " << name_of(type));
+    const Pair x = twins.uniform(type, Layout::flat, {count}, 0, 100);
+    const Pair sum = twins.poisoned(DType::i32, Layout::flat, {2});
+    twins.run([&](Backend& b, Stream& stream, int i) { b.checksum(stream, x[i], sum[i]); });
+    check_equal("sum", sum, kExact);
   }
 }
 
@@ -165,9 +201,9 @@ void memory_case(Twins& twins) {
 
 }  // namespace
 
-void sgd(Backend& tested) {
+void sgd(Backend& tested, const Arithmetic& arithmetic) {
   Twins twins(tested);
-  for (const DType working : {DType::f32, DType::bf16}) {
+  for (const DType working : arithmetic.types) {
     for (const std::int64_t count : {1, 3, 64, 1001, 70000}) {
       sgd_case(twins, count, {}, working);
       sgd_case(twins, count, {.momentum = 0.9f, .weight_decay = 5e-4f}, working);
@@ -176,13 +212,13 @@ void sgd(Backend& tested) {
   }
 }
 
-void augment(Backend& tested) {
+void augment(Backend& tested, const Arithmetic& arithmetic) {
   Twins twins(tested);
   AugmentOptions options;
   options.seed = 0x123456789ABCDEFu;
   for (int c = 0; c < 3; ++c) options.mean[c] = 0.4f + 0.05f * static_cast<float>(c);
   for (int c = 0; c < 3; ++c) options.inverse_deviation[c] = 4.0f + 0.3f * static_cast<float>(c);
-  for (const DType type : {DType::f32, DType::bf16}) {
+  for (const DType type : arithmetic.types) {
     for (const Shape& shape : {Shape{1, 3, 1, 1}, Shape{9, 3, 5, 7}, Shape{20, 3, 32, 32}}) {
       for (const bool train : {true, false}) {
         for (const std::int64_t padding : {0, 2, 4}) {
@@ -195,10 +231,17 @@ void augment(Backend& tested) {
   }
 }
 
-void utilities(Backend& tested) {
+void utilities(Backend& tested, const Arithmetic& arithmetic) {
   Twins twins(tested);
-  cast_case(twins);
-  for (const DType type : {DType::f32, DType::bf16}) non_finite_case(twins, type);
+  for (const DType from : arithmetic.types) {
+    for (const DType to : arithmetic.types) {
+      if (from != to) cast_case(twins, from, to);
+    }
+  }
+  sum_of_squares_case(twins);
+  for (const DType type : arithmetic.types) checksum_case(twins, type);
+  checksum_case(twins, DType::u8);
+  for (const DType type : arithmetic.types) non_finite_case(twins, type);
   copy_if_case(twins);
   loss_scale_case(twins);
   memory_case(twins);

@@ -33,6 +33,10 @@ void encode(DType type, const Values& values, unsigned char* to) {
       bfloat16 value;
       reference::store(value, values[i]);
       put(to, i, value);
+    } else if (type == DType::f16) {
+      float16 value;
+      reference::store(value, values[i]);
+      put(to, i, value);
     } else if (type == DType::u8) {
       put(to, i, static_cast<std::uint8_t>(values[i]));
     } else {
@@ -44,6 +48,7 @@ void encode(DType type, const Values& values, unsigned char* to) {
 double decode(DType type, const unsigned char* from, std::size_t i) {
   if (type == DType::f32) return reference::load(get<float>(from, i));
   if (type == DType::bf16) return reference::load(get<bfloat16>(from, i));
+  if (type == DType::f16) return reference::load(get<float16>(from, i));
   if (type == DType::u8) return get<std::uint8_t>(from, i);
   return get<std::int32_t>(from, i);
 }
@@ -66,7 +71,7 @@ TestTensor::TestTensor(Backend& backend, Stream& stream, DType type, Layout layo
   view_.data = static_cast<unsigned char*>(buffer_.data()) + kFence;
   std::vector<unsigned char> host(static_cast<std::size_t>(bytes + 2 * kFence), kFenceByte);
   if (values.empty()) {
-    const bool floating = type == DType::f32 || type == DType::bf16;
+    const bool floating = type == DType::f32 || type == DType::bf16 || type == DType::f16;
     const Values nan(static_cast<std::size_t>(view_.numel()), std::numeric_limits<double>::quiet_NaN());
     if (floating) encode(type, nan, host.data() + kFence);
     if (!floating) std::memset(host.data() + kFence, 0xEE, static_cast<std::size_t>(bytes));

@@ -1,5 +1,7 @@
 #include "kernels/twins.h"
 
+#include <cmath>
+
 #include "catch.h"
 
 namespace lockstep::test {
@@ -24,6 +26,12 @@ void check_equal(const std::string& name, const Pair& pair, const Tolerance& tol
 
 Tolerance rounded(DType type, Tolerance tolerance) {
   if (type == DType::bf16) tolerance.rel += kBf16Step;
+  if (type == DType::f16) tolerance.rel += kF16Step, tolerance.abs += kF16Subnormal;
+  return tolerance;
+}
+
+Tolerance tf32_products(std::int64_t terms, Tolerance tolerance) {
+  tolerance.abs += 0x1p-10 * std::sqrt(static_cast<double>(terms));
   return tolerance;
 }
 

@@ -49,7 +49,9 @@ class Twins {
 
 // Fails the test, with the first misses, where the tested side is not as the reference.
 void check_equal(const std::string& name, const Pair& pair, const Tolerance& tolerance);
-// Allows the neighbouring value where the tensor is bf16.
+// Allows the neighbouring value where the type is a 16-bit one.
 Tolerance rounded(DType type, Tolerance tolerance);
+// Of a sum of products of values in [-1, 1) whose factors were rounded to TF32.
+Tolerance tf32_products(std::int64_t terms, Tolerance tolerance);
 
 }  // namespace lockstep::test

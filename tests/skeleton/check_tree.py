@@ -15,7 +15,7 @@ FOLDERS_WITH_README = [
     "apps", "tests", "bench", "docs", "scripts",
 ]
 README_LINES = 60
-IGNORED = {".git", "build", ".venv", "runs", "__pycache__"}
+IGNORED = {".git", "build", ".venv", ".cuda", "runs", "__pycache__"}
 TEXT = {".h", ".cpp", ".cu", ".cuh", ".md", ".py", ".txt", ".cmake", ".json", ".yml", ""}
 # Paths of one person's machine. Written in pieces, so that this file does not contain them.
 LOCAL_PATH = re.compile(r"(?<![\w.~$}])/(?:" + "|".join(["wor" + "k", "hom" + "e", "roo" + "t", "Use" + "rs"]) + r")/[\w.]+")

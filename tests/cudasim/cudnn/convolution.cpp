@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cudasim/cudnn/plan.h"
+#include "cudasim/tf32.h"
 
 namespace cudasim {
 namespace {
@@ -129,12 +130,14 @@ void for_each(const Tensor& t, Index first, Index last, const Visit& visit) {
   }
 }
 
-Values dense(const Tensor& t, Index first, Index last) {
+// The factors in `t`.
+Values dense(const Plan& plan, const Tensor& t, Index first, Index last) {
   Values values(static_cast<std::size_t>((last - first) * t.dims[1] * t.dims[2] * t.dims[3]));
   float* to = values.data();
   with_elements(t, [&](const auto* elements) {
     for_each(t, first, last, [&](Index i, Index at) { to[i] = load(elements[at]); });
   });
+  if (plan.tf32) std::transform(values.begin(), values.end(), values.begin(), to_tf32);
   return values;
 }
 
@@ -185,7 +188,7 @@ void for_each_position(const Plan& plan, Index images, const Visit& visit) {
 
 Values gather(const Plan& plan, Index first, Index last) {
   const Sizes sizes(plan);
-  const Values x = dense(plan.x, first, last);
+  const Values x = dense(plan, plan.x, first, last);
   Values patches(static_cast<std::size_t>((last - first) * sizes.pixels * sizes.patch));
   for_each_position(plan, last - first, [&](Index patch, Index pixel) {
     std::copy_n(x.data() + pixel, sizes.c_in, patches.data() + patch);
@@ -200,7 +203,7 @@ Values values_of(Index rows, Index columns) {
 
 void forward(const Plan& plan, Index first, Index last) {
   const Sizes sizes(plan);
-  const Values patches = gather(plan, first, last), w = dense(plan.w, 0, sizes.c_out);
+  const Values patches = gather(plan, first, last), w = dense(plan, plan.w, 0, sizes.c_out);
   Panels weights(sizes.patch, sizes.c_out), y((last - first) * sizes.pixels, sizes.c_out);
   for (Index k = 0; k < sizes.c_out; ++k) weights.set_column(k, w.data() + k * sizes.patch);
   multiply({patches.data(), sizes.patch, 1}, weights, y);
@@ -211,7 +214,7 @@ void forward(const Plan& plan, Index first, Index last) {
 
 void backward_data(const Plan& plan, Index first, Index last) {
   const Sizes sizes(plan);
-  const Values dy = dense(plan.y, first, last), w = dense(plan.w, 0, sizes.c_out);
+  const Values dy = dense(plan, plan.y, first, last), w = dense(plan, plan.w, 0, sizes.c_out);
   Panels weights(sizes.c_out, sizes.patch), product((last - first) * sizes.pixels, sizes.patch);
   for (Index k = 0; k < sizes.c_out; ++k) weights.set_row(k, w.data() + k * sizes.patch);
   multiply({dy.data(), sizes.c_out, 1}, weights, product);
@@ -225,7 +228,7 @@ void backward_data(const Plan& plan, Index first, Index last) {
 
 void add_weight_gradient(const Plan& plan, Index first, Index last, Panels& dw) {
   const Sizes sizes(plan);
-  const Values patches = gather(plan, first, last), values = dense(plan.y, first, last);
+  const Values patches = gather(plan, first, last), values = dense(plan, plan.y, first, last);
   Panels dy((last - first) * sizes.pixels, sizes.c_out);
   for (Index row = 0; row < dy.rows; ++row) dy.set_row(row, values.data() + row * sizes.c_out);
   multiply({patches.data(), 1, sizes.patch}, dy, dw);

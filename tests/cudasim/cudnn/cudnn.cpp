@@ -3,6 +3,9 @@
 #include <cudnn.h>
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -11,6 +14,7 @@
 #include <mutex>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "cudasim/cudasim.h"
@@ -35,6 +39,7 @@ struct State {
   std::mutex mutex;
   std::map<cudnnBackendDescriptor_t, VariantPack> packs;
   int refusals = 0;
+  int slow = 0;
 };
 
 State& state() {
@@ -66,6 +71,39 @@ std::string json_of(cudnnBackendDescriptor_t plan) {
   return json.c_str();
 }
 
+// A backend descriptor of ours, to receive one.
+class Received {
+ public:
+  explicit Received(cudnnBackendDescriptorType_t type) { cudnnBackendCreateDescriptor(type, &descriptor_); }
+  ~Received() { cudnnBackendDestroyDescriptor(descriptor_); }
+  Received(const Received&) = delete;
+  Received& operator=(const Received&) = delete;
+
+  cudnnBackendDescriptor_t get() const { return descriptor_; }
+  void take(cudnnBackendDescriptor_t from, cudnnBackendAttributeName_t name) {
+    std::int64_t count = 0;
+    if (cudnnBackendGetAttribute(from, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &descriptor_) !=
+        CUDNN_STATUS_SUCCESS) {
+      throw std::runtime_error("the plan does not say which engine it has");
+    }
+  }
+
+ private:
+  cudnnBackendDescriptor_t descriptor_ = nullptr;
+};
+
+bool uses_tensor_cores(cudnnBackendDescriptor_t plan) {
+  Received config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR), engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  config.take(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  engine.take(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE);
+  std::int64_t count = 0;
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes;
+  cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                           static_cast<std::int64_t>(notes.size()), &count, notes.data());
+  return std::find(notes.begin(), notes.begin() + count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) !=
+         notes.begin() + count;
+}
+
 // Gives the tensor the pointer that the pack has for it.
 void bind(Tensor& tensor, const VariantPack& pack) {
   for (std::size_t i = 0; i < pack.ids.size(); ++i) {
@@ -79,8 +117,15 @@ void bind(Tensor& tensor, const VariantPack& pack) {
   }
 }
 
+// Whether this execution is one of the slow ones.
+bool is_slow() {
+  const std::lock_guard lock(state().mutex);
+  return state().slow > 0 && state().slow-- > 0;
+}
+
 void execute(cudnnContext& handle, cudnnBackendDescriptor_t descriptor, const VariantPack& pack) {
   Plan plan = parse_plan(json_of(descriptor));
+  plan.tf32 = plan.x.type == Type::f32 && uses_tensor_cores(descriptor);
   for (Tensor* tensor : {&plan.x, &plan.w, &plan.y}) bind(*tensor, pack);
   std::int64_t count = 0, bytes = 0;
   cudnnBackendGetAttribute(descriptor, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
@@ -88,7 +133,8 @@ void execute(cudnnContext& handle, cudnnBackendDescriptor_t descriptor, const Va
   if (bytes > 0 && !is_device_memory(pack.workspace, bytes)) {
     throw std::runtime_error("the workspace is smaller than the plan needs");
   }
-  enqueue(handle.stream, [plan, workspace = pack.workspace, bytes] {
+  enqueue(handle.stream, [plan, workspace = pack.workspace, bytes, slow = is_slow()] {
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (bytes > 0) std::memset(workspace, 0xff, static_cast<std::size_t>(bytes));  // whatever was in it
     compute(plan);
   });
@@ -99,6 +145,11 @@ void execute(cudnnContext& handle, cudnnBackendDescriptor_t descriptor, const Va
 void refuse_plans(int count) {
   const std::lock_guard lock(state().mutex);
   state().refusals = count;
+}
+
+void slow_plans(int count) {
+  const std::lock_guard lock(state().mutex);
+  state().slow = count;
 }
 
 std::string gpu_properties(const std::string& name) {

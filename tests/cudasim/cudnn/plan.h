@@ -24,7 +24,8 @@ struct Plan {
   Direction direction = Direction::forward;
   std::array<std::int64_t, 2> padding{}, stride{}, dilation{};
   float alpha = 1, beta = 0;
-  Tensor x, w, y;  // or their gradients
+  bool tf32 = false;  // f32 factors are rounded to TF32
+  Tensor x, w, y;     // or their gradients
 
   Tensor& result() {
     return direction == Direction::forward ? y : direction == Direction::backward_data ? x : w;

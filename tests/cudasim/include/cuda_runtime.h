@@ -29,6 +29,9 @@
 #define __constant__
 #define __launch_bounds__(...)
 
+// What nvcc was told to compile for.
+#define __CUDA_ARCH_LIST__ 900
+
 // Of the CUDA thread that runs.
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;

@@ -184,12 +184,9 @@ TEST_CASE("NcclCommunicator: the reducer's averages, in every order of readiness
           CUDA_CHECK(cudaMemcpyAsync(gradients.data(), host.data(), host.size() * 4, cudaMemcpyHostToDevice,
                                      static_cast<cudaStream_t>(compute.native_handle())));
           reducer.begin();
-          // Not in the order of the parameters, and not alike on the ranks.
-          for (int p = network.parameters() - 1; p >= 0; --p) {
-            if (p % 2 == rank) reducer.on_gradients_ready(p, p);
-          }
           for (int p = 0; p < network.parameters(); ++p) {
-            if (p % 2 != rank) reducer.on_gradients_ready(p, p);
+            const int next = rank == 0 ? p : network.parameters() - 1 - p;  // buckets fill in opposite orders
+            reducer.on_gradients_ready(next, next);
           }
           reducer.finish();
           CUDA_CHECK(cudaMemcpyAsync(host.data(), gradients.data(), host.size() * 4, cudaMemcpyDeviceToHost,
