@@ -79,10 +79,6 @@ bool parse(int argc, char** argv, BenchOptions& options) {
   return true;
 }
 
-DType compute_type(const std::string& dtype) {
-  return dtype == "bf16" ? DType::bf16 : DType::f32;
-}
-
 std::vector<Call> chosen_calls(const BenchOptions& options, DType compute) {
   ResNetOptions network;
   network.name = options.engine.model;
@@ -120,7 +116,7 @@ class Machine {
   Machine(const Device& device, DType compute)
       : backend_(make_backend(device)),
         stream_(backend_->make_compute_stream()),
-        compute_(compute),
+        neighbours_(distance_of_neighbours(compute, device.tf32)),
         peaks_(measure_peaks(*backend_, *stream_, compute)) {}
 
   const Peaks& peaks() const { return peaks_; }
@@ -130,7 +126,7 @@ class Machine {
     const Instance tested(*backend_, *stream_, call, call.samples, period);
     {
       const Instance judge(*reference_, *reference_stream_, call, period, period);
-      const std::string wrong = check(tested, judge, compute_);
+      const std::string wrong = check(tested, judge, neighbours_);
       if (!wrong.empty()) {
         fail(ExitCode::internal, "{} ({}) on device {} does not agree with the reference backend: {}",
              call.op, call.detail, backend_->name(), wrong);
@@ -146,7 +142,7 @@ class Machine {
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Backend> reference_ = make_reference_backend();
   std::unique_ptr<Stream> reference_stream_ = reference_->make_compute_stream();
-  DType compute_;
+  double neighbours_;
   Peaks peaks_;
 };
 
@@ -155,7 +151,7 @@ void run(const BenchOptions& given) {
   const bool host = given.engine.device == "cpu" || given.engine.device == "reference";
   options.engine = resolve(given.engine, 1, 1, host ? "" : why_not_cuda(0, 1));
   const Options& engine = options.engine;
-  const DType compute = compute_type(engine.dtype);
+  const DType compute = compute_type(engine);
   const std::vector<Call> calls = chosen_calls(options, compute);
   write("--csv", options.csv, std::ios::app, "");
   write("--json", options.json, std::ios::app, "");

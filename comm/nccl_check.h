@@ -7,7 +7,9 @@
 
 namespace lockstep::detail {
 
-// Error(peer): what failed, NCCL's name and text for it, the last line of its own log, and what to do.
+// What failed, NCCL's text for it, the last line of its own log, and what to do.
+std::string nccl_error_text(ncclResult_t result, const std::string& what, ncclComm_t comm);
+// Throws it as Error(peer).
 [[noreturn]] void nccl_failed(ncclResult_t result, const std::string& what, ncclComm_t comm);
 
 }  // namespace lockstep::detail

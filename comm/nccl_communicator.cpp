@@ -1,6 +1,5 @@
 #include "comm/nccl_communicator.h"
 
-#include <array>
 #include <cstdlib>
 #include <exception>
 #include <thread>
@@ -16,13 +15,17 @@ namespace lockstep {
 
 namespace detail {
 
-void nccl_failed(ncclResult_t result, const std::string& what, ncclComm_t comm) {
+std::string nccl_error_text(ncclResult_t result, const std::string& what, ncclComm_t comm) {
   const std::string last = ncclGetLastError(comm);
-  fail(ExitCode::peer,
-       "NCCL failed in {}: {}{}. Look for the first error of another rank; NCCL_DEBUG=INFO shows what NCCL "
-       "does, "
-       "NCCL_SOCKET_IFNAME chooses the network, --device cpu runs without it.",
-       what, ncclGetErrorString(result), last.empty() ? "" : " (" + last + ")");
+  return fmt::format(
+      "NCCL failed in {}: {}{}. Look for the first error of another rank; NCCL_DEBUG=INFO shows what NCCL "
+      "does, "
+      "NCCL_SOCKET_IFNAME chooses the network, --device cpu runs without it.",
+      what, ncclGetErrorString(result), last.empty() ? "" : " (" + last + ")");
+}
+
+void nccl_failed(ncclResult_t result, const std::string& what, ncclComm_t comm) {
+  throw Error(ExitCode::peer, nccl_error_text(result, what, comm));
 }
 
 }  // namespace detail
@@ -74,7 +77,6 @@ ncclUniqueId common_id(Communicator& host) {
 NcclCommunicator::NcclCommunicator(Communicator& host, int device, std::chrono::seconds timeout,
                                    std::function<void(const std::string&)> on_failure)
     : host_(host),
-      device_(device),
       allocator_(device),
       stream_(device, CudaStream::Priority::high),
       watchdog_(host.rank(), timeout, on_failure),
@@ -92,14 +94,14 @@ NcclCommunicator::NcclCommunicator(Communicator& host, int device, std::chrono::
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
   if (std::uncaught_exceptions() > exceptions_) {
-    ncclCommAbort(comm_);  // the others do not know: a collective of ours may wait for ever
+    abort();  // the others do not know: a collective of ours may wait for ever
     return;
   }
   try {
     stream_.synchronize();
     follower_.synchronize();
   } catch (const std::exception&) {
-    ncclCommAbort(comm_);  // the device is lost; whoever waited for it has got the error
+    abort();  // the device is lost; whoever waited for it has got the error
     return;
   }
   ncclCommDestroy(comm_);
@@ -123,24 +125,34 @@ void NcclCommunicator::watch(const std::string& what, const Event& done) {
   follower_.submit([=, this] { follow(what, done); });
 }
 
+void NcclCommunicator::abort() {
+  const std::lock_guard lock(comm_mutex_);
+  ncclCommAbort(comm_);
+  comm_ = nullptr;
+}
+
 // Asleep between two looks: a look costs a call of the driver.
 void NcclCommunicator::follow(const std::string& what, const Event& done) {
   using namespace std::chrono_literals;
   const Watchdog::Guard guard(watchdog_, what);
-  while (!done.query()) {
-    ncclResult_t error = ncclSuccess;
-    const ncclResult_t asked = ncclCommGetAsyncError(comm_, &error);
-    if (asked != ncclSuccess || (error != ncclSuccess && error != ncclInProgress)) {
-      try {
-        detail::nccl_failed(asked != ncclSuccess ? asked : error, fmt::format("{} on rank {}", what, rank()),
-                            comm_);
-      } catch (const Error& failed) {
-        on_failure_(failed.what());
-      }
-      return;
+  try {
+    while (!done.query()) {
+      if (const std::string error = asynchronous_error(what); !error.empty()) return on_failure_(error);
+      std::this_thread::sleep_for(10ms);
     }
-    std::this_thread::sleep_for(10ms);
+  } catch (const Error&) {  // the device's: whoever waits for it is told
   }
+}
+
+// "" where there is none, or where the communicator was aborted.
+std::string NcclCommunicator::asynchronous_error(const std::string& what) {
+  const std::lock_guard lock(comm_mutex_);
+  if (comm_ == nullptr) return "";
+  ncclResult_t error = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(comm_, &error);
+  const ncclResult_t result = asked != ncclSuccess ? asked : error;
+  if (result == ncclSuccess || result == ncclInProgress) return "";
+  return detail::nccl_error_text(result, fmt::format("{} on rank {}", what, rank()), comm_);
 }
 
 std::unique_ptr<Communicator> make_cuda_communicator(Communicator& host, int device,

@@ -8,6 +8,8 @@
 #include <nccl.h>
 
 #include <chrono>
+#include <functional>
+#include <mutex>
 #include <string>
 
 #include "comm/communicator.h"
@@ -19,7 +21,7 @@ namespace lockstep {
 
 class NcclCommunicator final : public Communicator {
  public:
-  // on_failure receives the message of an error or time-out, on another thread, once; it ends the process.
+  // on_failure receives the message of an error or time-out, on another thread; it ends the process.
   NcclCommunicator(Communicator& host, int device, std::chrono::seconds timeout,
                    std::function<void(const std::string&)> on_failure);
   // Waits for what is under way; after an error in this rank it aborts it instead.
@@ -48,13 +50,15 @@ class NcclCommunicator final : public Communicator {
 
  private:
   void follow(const std::string& what, const Event& done);
+  std::string asynchronous_error(const std::string& what);
+  void abort();
 
   Communicator& host_;
-  int device_;
   CudaAllocator allocator_;
   CudaStream stream_;
   Watchdog watchdog_;
   std::function<void(const std::string&)> on_failure_;
+  std::mutex comm_mutex_;  // between the follower, who asks, and abort(), which frees
   ncclComm_t comm_ = nullptr;
   int exceptions_;
   WorkerStream follower_;  // last: its destructor runs what is queued

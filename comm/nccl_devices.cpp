@@ -62,24 +62,30 @@ void refuse(const std::vector<Place>& places) {
 // connection ("failed to extend /dev/shm/nccl-... to 9637892 bytes").
 constexpr std::int64_t kSegment = 9637892;
 
-// Two connections a rank, to the next and from the one before.
-std::string why_shared_memory_is_too_small(int ranks_of_host) {
+// Of this host, where devices without access to each other make NCCL use it.
+std::string why_not_by_shared_memory(int ranks_of_host) {
   const char* disabled = std::getenv("NCCL_SHM_DISABLE");
   struct statvfs space = {};
-  if (ranks_of_host < 2 || (disabled && std::atoi(disabled) != 0) || statvfs("/dev/shm", &space) != 0)
+  if (ranks_of_host < 2 || (disabled && std::atoi(disabled) != 0) || cuda_peers_everywhere() ||
+      statvfs("/dev/shm", &space) != 0)
     return "";
-  const auto free = static_cast<std::int64_t>(space.f_bavail) * static_cast<std::int64_t>(space.f_frsize);
-  const std::int64_t needed = 2 * kSegment * ranks_of_host;
-  if (free >= needed) return "";
-  constexpr double kMiB = 1 << 20;
-  return fmt::format(
-      "/dev/shm has {:.0f} MiB left, and NCCL may need {:.0f} for {} ranks of a host: start the "
-      "container with --shm-size=1g (or --ipc=host), remove old files there, or set "
-      "NCCL_SHM_DISABLE=1",
-      static_cast<double>(free) / kMiB, static_cast<double>(needed) / kMiB, ranks_of_host);
+  return shared_memory_problem(
+      static_cast<std::int64_t>(space.f_bavail) * static_cast<std::int64_t>(space.f_frsize), ranks_of_host);
 }
 
 }  // namespace
+
+// Two connections a rank: to the next one, and from the one before.
+std::string shared_memory_problem(std::int64_t free_bytes, int ranks_of_host) {
+  const std::int64_t needed = 2 * kSegment * ranks_of_host;
+  if (free_bytes >= needed) return "";
+  constexpr double kMiB = 1 << 20;
+  return fmt::format(
+      "/dev/shm has {:.0f} MiB left, and NCCL may need {:.0f} for {} ranks of a host: start the container "
+      "with "
+      "--shm-size=1g (or --ipc=host), remove old files there, or set NCCL_SHM_DISABLE=1",
+      static_cast<double>(free_bytes) / kMiB, static_cast<double>(needed) / kMiB, ranks_of_host);
+}
 
 void check_devices(Communicator& host, int device) {
   Place mine;
@@ -97,7 +103,7 @@ void check_devices(Communicator& host, int device) {
   refuse(places);
   int ranks_of_host = 0;
   for (const Place& place : places) ranks_of_host += place.host == mine.host ? 1 : 0;
-  message = why_shared_memory_is_too_small(ranks_of_host);
+  message = why_not_by_shared_memory(ranks_of_host);
   agree_on_error(host, message.empty() ? ExitCode::ok : ExitCode::peer, message);
 }
 

@@ -1,44 +1,13 @@
-// NCCL is loaded when its first function is called, as cuBLAS and cuDNN are
-// (kernels/cuda/nvidia_libraries.cpp): linked, its hundreds of megabytes would be mapped by every program at
-// its start, and no program would start where it is missing. Each function here stands for the one of the
+// NCCL, loaded when it is first called (core/cuda_library.h). Each function here stands for the one of the
 // same name in the library.
-#include <dlfcn.h>
 #include <nccl.h>
 
-#include <string>
-
-#include "core/error.h"
+#include "core/cuda_library.h"
 
 namespace {
 
-#define LOCKSTEP_TEXT_OF(x) #x
-#define LOCKSTEP_TEXT(x) LOCKSTEP_TEXT_OF(x)
-
-// By the system's search path, or where it lay when this was built.
-void* load(const char* library) {
-  void* loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  if (loaded == nullptr) loaded = dlopen((std::string(LOCKSTEP_NCCL_FOLDER "/") + library).c_str(), RTLD_NOW);
-  if (loaded == nullptr) {
-    lockstep::fail(
-        lockstep::ExitCode::device,
-        "--device cuda with several ranks needs {}, which cannot be loaded ({}). Install it, or name "
-        "its folder in LD_LIBRARY_PATH; --device cpu runs without it",
-        library, dlerror());
-  }
-  return loaded;
-}
-
-template <class Function>
-Function* find(void* library, const char* name) {
-  void* const found = dlsym(library, name);
-  if (found == nullptr) lockstep::fail(lockstep::ExitCode::device, "NCCL has no {}: {}", name, dlerror());
-  return reinterpret_cast<Function*>(found);
-}
-
-#define LOCKSTEP_FUNCTION(name) decltype(::name)* name = find<decltype(::name)>(library, #name)
-
 struct Nccl {
-  void* library = load("libnccl.so." LOCKSTEP_TEXT(NCCL_MAJOR));
+  lockstep::CudaLibrary library{"libnccl.so." LOCKSTEP_TEXT(NCCL_MAJOR), {LOCKSTEP_NCCL_FOLDER}};
   LOCKSTEP_FUNCTION(ncclGetVersion);
   LOCKSTEP_FUNCTION(ncclGetUniqueId);
   LOCKSTEP_FUNCTION(ncclCommInitRankConfig);

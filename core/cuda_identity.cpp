@@ -16,4 +16,17 @@ CudaIdentity cuda_identity(int device) {
   return identity;
 }
 
+bool cuda_peers_everywhere() {
+  int count = 0;
+  CUDA_CHECK(cudaGetDeviceCount(&count));
+  for (int device = 0; device < count; ++device) {
+    for (int other = 0; other < count; ++other) {
+      int can = 1;
+      if (other != device) CUDA_CHECK(cudaDeviceCanAccessPeer(&can, device, other));
+      if (can == 0) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace lockstep

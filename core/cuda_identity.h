@@ -12,4 +12,7 @@ struct CudaIdentity {
 };
 CudaIdentity cuda_identity(int device);  // Error(device) where there is none
 
+// Whether all devices that this process sees reach each other's memory. Of one alone: true.
+bool cuda_peers_everywhere();
+
 }  // namespace lockstep

@@ -15,6 +15,7 @@ class SoftmaxCrossEntropy {
   // Where the results go: loss f32 [1], the mean over the batch; correct i32 [1].
   void layout(const TensorView& loss, const TensorView& correct);
   void layout(Arena& arena);
+  static constexpr std::int64_t kMemory = 2 * Arena::kAlignment;  // bytes that it takes there
   // labels: i32 [n]. Writes loss() and correct(), and the gradient of the mean loss, times gradient_scale
   // (f32 [1], or "no tensor"), into dlogits, which may be "no tensor" (evaluation).
   void forward(const ForwardPass& pass, const TensorView& logits, const TensorView& labels,

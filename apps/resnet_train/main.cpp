@@ -25,7 +25,6 @@ ExitCode train(const Job& job, const StopSignals& signals) {
                                          process.size(), to_config(options, kGroups));
   if (process.rank() == 0) {
     std::fputs(config.c_str(), stdout);
-    fmt::print("# communicator: {}\n", process.communicator().description());
     std::fflush(stdout);
   }
   std::optional<Tracer> tracer;

@@ -45,8 +45,9 @@ CheckpointHeader header_from_json(const Json& json) {
   json.at("loss_samples").get_to(s.loss_samples);
   json.at("skipped_steps").get_to(s.skipped_steps);
   json.at("skipped_in_a_row").get_to(s.skipped_in_a_row);
-  json.at("loss_scale").get_to(s.loss_scale.scale);
-  json.at("loss_scale_good_steps").get_to(s.loss_scale.good_steps);
+  // Not in files of version 0.1 from before fp16.
+  s.loss_scale.scale = json.value("loss_scale", s.loss_scale.scale);
+  s.loss_scale.good_steps = json.value("loss_scale_good_steps", s.loss_scale.good_steps);
   json.at("config").get_to(header.config);
   return header;
 }

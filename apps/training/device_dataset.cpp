@@ -1,5 +1,7 @@
 #include "apps/training/device_dataset.h"
 
+#include <exception>
+
 namespace lockstep {
 
 DeviceDataset::DeviceDataset(Context& context, const Dataset& dataset, bool host_memory, std::int64_t batch)
@@ -17,6 +19,15 @@ DeviceDataset::DeviceDataset(Context& context, const Dataset& dataset, bool host
   }
   images_ = {data, DType::u8, Layout::flat,
              Shape{dataset.size(), dataset.channels, dataset.height, dataset.width}};
+}
+
+DeviceDataset::~DeviceDataset() {
+  for (const Staged& staged : staged_) {
+    try {
+      staged.copied.synchronize();
+    } catch (const std::exception&) {  // the device's error: whoever waited for the batch was told
+    }
+  }
 }
 
 void DeviceDataset::select(Context& context, std::span<const std::int64_t> indices, std::int64_t epoch) {

@@ -16,6 +16,10 @@ class DeviceDataset {
  public:
   DeviceDataset(Context& context, const Dataset& dataset, bool host_memory, std::int64_t batch);
 
+  ~DeviceDataset();  // waits for batches that are on their way to the device
+  DeviceDataset(const DeviceDataset&) = delete;
+  DeviceDataset& operator=(const DeviceDataset&) = delete;
+
   const Dataset& host() const { return dataset_; }
   TensorView images() const { return images_; }
 

@@ -16,11 +16,6 @@ constexpr std::uint64_t kSyntheticSeed = 0;
 // gradients there (4.4 instead of 7.7 ms for ResNet-50's update).
 constexpr std::int64_t kLocalBucketBytes = 1 << 20;
 
-DType compute_type(const Options& options) {
-  if (options.dtype == "bf16") return DType::bf16;
-  return options.dtype == "fp16" ? DType::f16 : DType::f32;  // tf32 is a way to multiply f32
-}
-
 Items description_of(const Dataset& data, const std::string& name) {
   Hash hash;
   hash.add_bytes(data.images.data(), data.images.size());

@@ -14,7 +14,7 @@ Evaluation evaluate(Engine& engine, const StopSignals& signals) {
   const std::vector<std::int64_t> indices =
       evaluation_indices(data.host().size(), communicator.size(), communicator.rank());
   SoftmaxCrossEntropy loss("evaluation loss", 0.0f);
-  Arena memory(context.backend.allocator(), 2 * Arena::kAlignment);
+  Arena memory(context.backend.allocator(), SoftmaxCrossEntropy::kMemory);
   loss.layout(memory);
 
   double sums[3 + kSignalFlags] = {};  // loss, correct, samples, signals

@@ -140,6 +140,11 @@ Device device_of(const Options& resolved, int local_rank) {
           .autotune = resolved.autotune};
 }
 
+DType compute_type(const Options& options) {
+  if (options.dtype == "bf16") return DType::bf16;
+  return options.dtype == "fp16" ? DType::f16 : DType::f32;  // tf32 is a way to multiply f32
+}
+
 std::string to_config(const Options& options, const std::vector<OptionGroup>& groups) {
   std::string text;
   for (const OptionRow& row : option_table()) {

@@ -9,6 +9,7 @@
 
 #include "comm/verify.h"
 #include "core/device.h"
+#include "core/dtype.h"
 
 namespace lockstep {
 
@@ -113,6 +114,9 @@ Options resolve(const Options& given, int ranks, int local_ranks, const std::str
 
 // The device of a rank, local_rank on its host, from resolved options.
 Device device_of(const Options& resolved, int local_rank);
+
+// The type of activations and working weights.
+DType compute_type(const Options& options);
 
 // The configuration file: one "key = value" a line (TOML), every option of the table. parse_command_line
 // reads it.

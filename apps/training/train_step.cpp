@@ -34,8 +34,8 @@ enum : int {
   kSkip,  // above 0: the step changes nothing
   kSignals,
   kReduced = kSignals + static_cast<int>(kSignalFlags),
-  kOwnLoss = kReduced,  // kLoss and kSkip before the ranks' sums
-  kOwnSkip,
+  kOwnSkip = kReduced,  // kSkip before the ranks' sum
+  kUsedScale,           // kLossScale before this step changed it
   kLearningRate,
   kLossScale,
   kGoodSteps,
@@ -65,6 +65,13 @@ TrainStep::TrainStep(Context& context, Communicator& communicator, ResNet& model
   control_ = {board(kLearningRate), board(kSkip), settings.loss_scaling ? board(kLossScale) : TensorView{}};
   for (Slot& slot : slots_) slot.memory = Buffer(context.backend.host_allocator(), 2 * kBoardBytes);
   set_loss_scale({});
+}
+
+TrainStep::~TrainStep() {
+  try {
+    context_.stream.synchronize();
+  } catch (const std::exception&) {  // of work that somebody waited for, and was told
+  }
 }
 
 TensorView TrainStep::board(int position) const {
@@ -119,13 +126,24 @@ void TrainStep::run_or_replay(const Request& request, Result& result) {
     recorded.generation = context_.backend.scratch_generation();
     return;
   }
-  if (!recorded.recording) {
-    context_.stream.begin_recording();
-    take(request, result);
-    recorded.recording = context_.stream.end_recording();
-  }
+  if (!recorded.recording) recorded.recording = record(request, result);
   recorded.recording->replay(context_.stream);
   if (request.communicate) communicator_.watch("a step's collectives", context_.stream.record());
+}
+
+std::unique_ptr<Recording> TrainStep::record(const Request& request, Result& result) {
+  context_.stream.begin_recording();
+  try {
+    take(request, result);
+  } catch (...) {
+    // A stream that still records refuses whatever the destructors ask of it.
+    try {
+      context_.stream.end_recording();
+    } catch (const std::exception&) {  // the recording was broken by the error that is on its way
+    }
+    throw;
+  }
+  return context_.stream.end_recording();
 }
 
 void TrainStep::take(const Request& request, Result& result) {
@@ -145,8 +163,7 @@ void TrainStep::forward(const Request& request, Result& result) {
   loss_.forward({context_, Mode::training}, logits, data_.labels(), control_.gradient_scale,
                 model_.logits_gradient(result.samples));
   context_.backend.non_finite_check(context_.stream, board(kLoss), board(kSkip));
-  context_.backend.copy_on_device(context_.stream, board(kOwnLoss).data, board(kLoss).data,
-                                  2 * static_cast<std::int64_t>(sizeof(float)));
+  context_.backend.copy_on_device(context_.stream, board(kOwnSkip).data, board(kSkip).data, sizeof(float));
   if (request.communicate) {
     communicator_.stream().wait(context_.stream.record());
     communicator_.all_reduce(board(kLoss).as<float>(), kReduced, ReduceOp::sum, "outcome of the step");
@@ -174,6 +191,8 @@ void TrainStep::backward(const Request& request, Result& result) {
   if (settings_.loss_scaling) check_gradients();
   while (updated_buckets_ < static_cast<int>(reducer_.buckets().size())) update(updated_buckets_, result);
   if (settings_.loss_scaling) {
+    context_.backend.copy_on_device(context_.stream, board(kUsedScale).data, board(kLossScale).data,
+                                    sizeof(float));
     context_.backend.update_loss_scale(context_.stream, kScaling, board(kSkip), board(kLossScale),
                                        board(kGoodSteps));
   }
@@ -236,9 +255,9 @@ void TrainStep::read(const Pending& step, Result& result) {
   result.loss_scale = {board[kLossScale], board[kGoodSteps]};
   if (!result.own_loss_finite) {
     result.non_finite = first_non_finite(context_, model_, store_, failed_statistics_);
-  } else if (result.overflow && result.loss_scale.scale <= kScaling.floor) {
-    result.non_finite = first_non_finite_gradient(context_, model_, store_);
   }
+  result.overflow_at_floor = result.overflow && board[kUsedScale] <= kScaling.floor;
+  if (result.overflow_at_floor) result.non_finite = first_non_finite_gradient(context_, model_, store_);
 }
 
 }  // namespace lockstep

@@ -63,9 +63,10 @@ class TrainStep {
     bool skipped = false;  // nothing was changed on any rank: a loss was not finite, or, with loss scaling,
                            // a gradient (overflow)
     bool overflow = false;
+    bool overflow_at_floor = false;  // the loss scale cannot become smaller
     bool own_loss_finite = true;
     // Of a step with a loss that is not finite: the first such tensor of this rank. Of an overflow at the
-    // smallest loss scale: the first parameter whose gradient is not finite. Else "".
+    // smallest loss scale: the first parameter whose gradient is not finite, in the newest step. Else "".
     std::string non_finite;
     LossScale loss_scale;    // for the next step
     int signal = 0;          // arrived at some rank
@@ -80,6 +81,9 @@ class TrainStep {
   // Everything is borrowed and outlives the step.
   TrainStep(Context& context, Communicator& communicator, ResNet& model, ParameterStore& store,
             DeviceDataset& data, const Settings& settings);
+  ~TrainStep();  // waits for what is under way: it comes back to memory of this object
+  TrainStep(const TrainStep&) = delete;
+  TrainStep& operator=(const TrainStep&) = delete;
 
   // Steps run in the order of enqueue(); collect() waits for the oldest one that was not collected. At most
   // lag() + 1 steps may be pending.
@@ -110,6 +114,7 @@ class TrainStep {
 
   TensorView board(int position) const;
   void run_or_replay(const Request& request, Result& result);
+  std::unique_ptr<Recording> record(const Request& request, Result& result);
   void take(const Request& request, Result& result);
   void forward(const Request& request, Result& result);
   void backward(const Request& request, Result& result);

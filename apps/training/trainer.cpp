@@ -109,6 +109,7 @@ void Trainer::finish_step(const TrainStep::Result& result) {
     first_step_done_ = true;
     clock_.phase("first step");
     progress_.print(clock_.summary());
+    progress_.print(fmt::format("communicator: {}", engine_.communicator().description()));
     progress_.print(memory_text());
   }
 }
@@ -155,13 +156,14 @@ void Trainer::count_overflow(const TrainStep::Result& result) {
     logger_->info("step {}: a gradient overflowed fp16; every rank skips the step, the loss scale is now {}",
                   state_.step, result.loss_scale.scale);
   }
-  if (result.non_finite.empty()) return;
+  if (!result.overflow_at_floor) return;
   throw AgreedError(
       ExitCode::non_finite,
       fmt::format(
           "step {}: gradients overflow fp16 even at the smallest loss scale, {}. The first parameter "
           "whose gradient is not finite: {}. Lower --lr, lengthen --warmup-epochs, or use --dtype bf16",
-          state_.step, result.loss_scale.scale, result.non_finite));
+          state_.step, result.loss_scale.scale,
+          result.non_finite.empty() ? "that step is gone" : result.non_finite));
 }
 
 // Returns a signal that arrived at some rank in the meantime: then the epoch is not finished, all its steps

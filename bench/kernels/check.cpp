@@ -9,11 +9,6 @@ namespace {
 // Multiplications and elements together that the plain loops do in about a tenth of a second.
 constexpr double kAffordable = 1e8;
 
-// The relative distance of two neighbours: a result, or a sum on the way to it, may round to either.
-double step_of(DType compute) {
-  return compute == DType::bf16 ? 0x1p-7 : 0;
-}
-
 double root_mean_square(const Values& values) {
   double sum = 0;
   for (const double value : values) sum += value * value;
@@ -21,6 +16,17 @@ double root_mean_square(const Values& values) {
 }
 
 }  // namespace
+
+double distance_of_neighbours(DType compute, bool tf32) {
+  switch (compute) {
+    case DType::bf16:
+      return 0x1p-7;
+    case DType::f16:
+      return 0x1p-10;
+    default:
+      return tf32 ? 0x1p-10 : 0;
+  }
+}
 
 std::int64_t affordable_period(const Call& call) {
   double work = call.flops / 2;
@@ -38,10 +44,10 @@ std::int64_t affordable_period(const Call& call) {
   return period;
 }
 
-std::string compare(const Values& expected, const Values& actual, double roundings, DType compute) {
+std::string compare(const Values& expected, const Values& actual, double roundings, double neighbours) {
   if (expected.size() != actual.size())
     return fmt::format("{} values instead of {}", actual.size(), expected.size());
-  const double relative = roundings == 0 ? 0 : roundings * 0x1p-24 + step_of(compute);
+  const double relative = roundings == 0 ? 0 : roundings * 0x1p-24 + neighbours;
   const double least = relative * root_mean_square(expected);
   std::string first;
   std::size_t misses = 0;
@@ -55,7 +61,7 @@ std::string compare(const Values& expected, const Values& actual, double roundin
   return misses == 0 ? "" : fmt::format("{} of {} values are wrong; {}", misses, expected.size(), first);
 }
 
-std::string check(const Instance& tested, const Instance& reference, DType compute) {
+std::string check(const Instance& tested, const Instance& reference, double neighbours) {
   for (const Instance* instance : {&tested, &reference}) {
     instance->prepare();
     instance->run();
@@ -69,7 +75,7 @@ std::string check(const Instance& tested, const Instance& reference, DType compu
       for (double& value : expected) value *= factor;
     }
     for (std::int64_t p = 0; p < (operand.per_sample ? tested.periods() : 1); ++p) {
-      const std::string wrong = compare(expected, tested.read(i, p), operand.roundings, compute);
+      const std::string wrong = compare(expected, tested.read(i, p), operand.roundings, neighbours);
       if (!wrong.empty())
         return fmt::format("{}, from sample {}: {}", operand.name, p * tested.period(), wrong);
     }

@@ -17,12 +17,16 @@ namespace lockstep::bench {
 // The samples that the reference computes in about a tenth of a second: the largest divisor of the batch.
 std::int64_t affordable_period(const Call& call);
 
+// The relative distance of two neighbouring values of the compute type, or of TF32, to which a device rounds
+// f32 factors: a result, or what goes into it, may round to either. 0 for f32.
+double distance_of_neighbours(DType compute, bool tf32);
+
 // "" where each actual value is within
-//   (roundings * 2^-24 + rounding of the compute type) * max(|expected|, root mean square of all expected)
+//   (roundings * 2^-24 + neighbours) * max(|expected|, root mean square of all expected)
 // of the expected one, else how many are not, and the first of them. NaN is never right.
-std::string compare(const Values& expected, const Values& actual, double roundings, DType compute);
+std::string compare(const Values& expected, const Values& actual, double roundings, double neighbours);
 
 // Runs the call once on both. "" where all results are right, else the first that is not.
-std::string check(const Instance& tested, const Instance& reference, DType compute);
+std::string check(const Instance& tested, const Instance& reference, double neighbours);
 
 }  // namespace lockstep::bench

@@ -119,7 +119,13 @@ void Convolutions::tune(const char* op, Stream& stream, const Convolution& convo
                         Pointers pointers) {
   constexpr int kCandidates = 8, kRuns = 3;
   CudaAllocator allocator = workspace_.allocator();
-  const Buffer result(allocator, bytes_of_result(convolution));
+  const Buffer result = [&] {
+    try {
+      return Buffer(allocator, bytes_of_result(convolution));
+    } catch (const Error& error) {
+      fail(error.code(), "--autotune needs memory beside the training's: {}", error.what());
+    }
+  }();
   result_of(convolution.direction, pointers) = result.data();
   const Stopwatch stopwatch(stream);
   float best = std::numeric_limits<float>::infinity();

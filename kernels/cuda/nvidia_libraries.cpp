@@ -1,49 +1,14 @@
-// cuBLAS and cuDNN are loaded when the first of their functions is called. Linked, they would cost every
-// start of every program a tenth of a second and 600 MB of address space, and no program would start where
-// they are missing.
-//
-// Each function here stands for the one of the same name in the library.
+// cuBLAS and cuDNN, loaded when they are first called (core/cuda_library.h). Each function here stands for
+// the one of the same name in the library.
 #include <cublas_v2.h>
 #include <cudnn.h>
-#include <dlfcn.h>
 
-#include "core/error.h"
+#include "core/cuda_library.h"
 
 namespace {
 
-#define LOCKSTEP_TEXT_OF(x) #x
-#define LOCKSTEP_TEXT(x) LOCKSTEP_TEXT_OF(x)
-
-// By the system's search path, or where cuDNN or the toolkit lay when this was built.
-void* load(const char* library) {
-  void* loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  for (const char* folder : {LOCKSTEP_CUDA_FOLDERS}) {
-    if (loaded == nullptr) loaded = dlopen(fmt::format("{}/{}", folder, library).c_str(), RTLD_NOW);
-  }
-  if (loaded == nullptr) {
-    lockstep::fail(lockstep::ExitCode::device,
-                   "--device cuda needs {}, which cannot be loaded ({}). Install it, or name its folder in "
-                   "LD_LIBRARY_PATH; --device cpu runs without it",
-                   library, dlerror());
-  }
-  return loaded;
-}
-
-// A function of the library, with the type of ours of that name.
-template <class Function>
-Function* find(void* library, const char* name) {
-  void* const found = dlsym(library, name);
-  if (found == nullptr)
-    lockstep::fail(lockstep::ExitCode::device, "NVIDIA's library has no {}: {}", name, dlerror());
-  return reinterpret_cast<Function*>(found);
-}
-
-// All functions are looked up by the first call of one, which makes a handle or a descriptor: what destroys
-// it later, in a destructor, cannot fail.
-#define LOCKSTEP_FUNCTION(name) decltype(::name)* name = find<decltype(::name)>(library, #name)
-
 struct Cublas {
-  void* library = load("libcublas.so." LOCKSTEP_TEXT(CUBLAS_VER_MAJOR));
+  lockstep::CudaLibrary library{"libcublas.so." LOCKSTEP_TEXT(CUBLAS_VER_MAJOR), {LOCKSTEP_CUDA_FOLDERS}};
   LOCKSTEP_FUNCTION(cublasCreate_v2);
   LOCKSTEP_FUNCTION(cublasDestroy_v2);
   LOCKSTEP_FUNCTION(cublasSetStream_v2);
@@ -55,11 +20,11 @@ struct Cublas {
   using GemmEx = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int,
                                 const void*, const void*, cudaDataType, int, const void*, cudaDataType, int,
                                 const void*, void*, cudaDataType, int, cublasComputeType_t, cublasGemmAlgo_t);
-  GemmEx* cublasGemmEx = find<GemmEx>(library, "cublasGemmEx");
+  GemmEx* cublasGemmEx = library.find<GemmEx>("cublasGemmEx");
 };
 
 struct Cudnn {
-  void* library = load("libcudnn.so." LOCKSTEP_TEXT(CUDNN_MAJOR));
+  lockstep::CudaLibrary library{"libcudnn.so." LOCKSTEP_TEXT(CUDNN_MAJOR), {LOCKSTEP_CUDA_FOLDERS}};
   LOCKSTEP_FUNCTION(cudnnGetVersion);
   LOCKSTEP_FUNCTION(cudnnCreate);
   LOCKSTEP_FUNCTION(cudnnDestroy);

@@ -196,10 +196,12 @@ TEST_CASE("fp16: a gradient that overflows skips the step on all ranks and halve
     CHECK(result.loss_scale.good_steps == 0);
     CHECK(checksums(engine) == before);
 
-    // At the floor (NaN falls to it) nothing is left to halve: the parameter is named.
-    engine.step().set_loss_scale({.scale = std::numeric_limits<float>::quiet_NaN()});
+    CHECK(!result.overflow_at_floor);
+
+    // A scale that overflows and is not above the floor: with its sign no step of a run has one.
+    engine.step().set_loss_scale({.scale = -0x1p100f});
     const TrainStep::Result last = step(engine, 1);
-    CHECK(last.overflow);
+    CHECK(last.overflow_at_floor);
     CHECK(last.loss_scale.scale == TrainStep::kScaling.floor);
     CHECK(last.non_finite == "conv1.weight");
     CHECK(checksums(engine) == before);

@@ -295,6 +295,12 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 
+// No two devices reach each other, as in a desktop computer.
+cudaError_t cudaDeviceCanAccessPeer(int* can, int /*device*/, int /*peer*/) {
+  *can = 0;
+  return cudaSuccess;
+}
+
 cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -57,6 +58,7 @@ struct ncclComm {
   Shared* shared = nullptr;
   int rank = 0, ranks = 1;
   std::uint64_t meetings = 0, calls = 0;
+  std::atomic<bool> aborted = false;  // and so gone, for the program
 };
 
 namespace {
@@ -150,6 +152,12 @@ Call make_call(ncclComm& comm, const char* name, std::size_t count, int type, in
   return call;
 }
 
+void refuse_aborted(const ncclComm& comm, const char* call) {
+  if (!comm.aborted) return;
+  std::fprintf(stderr, "cudasim: %s on a communicator that was aborted\n", call);
+  std::abort();
+}
+
 // What the configuration orders for the call, as an ncclResult_t.
 ncclResult_t entry(const char* call) {
   const cudasim::Lock lock(cudasim::state().mutex);
@@ -207,6 +215,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
+  refuse_aborted(*comm, "ncclAllReduce");
   if (const ncclResult_t ordered = entry("ncclAllReduce")) return ordered;
   const std::size_t bytes = count * sizeof(float);
   if (type != ncclFloat || !on_device(from, bytes) || !on_device(to, bytes)) return ncclInvalidArgument;
@@ -237,6 +246,7 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  refuse_aborted(*comm, "ncclCommGetAsyncError");
   *error = static_cast<ncclResult_t>(comm->shared->failed.load());
   return ncclSuccess;
 }
@@ -245,6 +255,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   int none = ncclSuccess;
   comm->shared->failed.compare_exchange_strong(none, ncclRemoteError);
+  comm->aborted = true;
   return ncclSuccess;  // a collective may still be leaving: the memory stays
 }
 

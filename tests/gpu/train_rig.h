@@ -1,6 +1,8 @@
 // One process that takes training steps, on a few pictures.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +26,11 @@ inline Options small_options(const TemporaryDirectory& directory) {
   options.lr = 1e-3;
   options.residual_gamma = 0.1;
   return options;
+}
+
+// Every bit.
+inline std::string text_of(double loss) {
+  return fmt::format("{:a}", loss);
 }
 
 struct TrainRig {
@@ -57,7 +64,7 @@ struct TrainRig {
   // The same as texts, and the weights after them.
   std::vector<std::string> train(std::int64_t steps) {
     std::vector<std::string> seen;
-    for (const double loss : losses(steps)) seen.push_back(std::to_string(loss));
+    for (const double loss : losses(steps)) seen.push_back(text_of(loss));
     seen.push_back(checksum(engine.context(), engine.canonical().weights));
     return seen;
   }

@@ -290,3 +290,11 @@ TEST_CASE("NcclCommunicator: an error that comes while a collective is under way
   CHECK(message.find("NCCL failed in") == 0);
   CHECK(message.find("rank 1 calls ncclAllReduce of 11") != std::string::npos);
 }
+
+TEST_CASE("devices: how much shared memory NCCL may need, and what to do without it") {
+  CHECK(shared_memory_problem(std::int64_t{64} << 20, 2) == "");
+  const std::string problem = shared_memory_problem(std::int64_t{64} << 20, 8);
+  CHECK(problem.find("64 MiB left") != std::string::npos);
+  CHECK(problem.find("8 ranks") != std::string::npos);
+  CHECK(problem.find("--shm-size=1g") != std::string::npos);
+}

@@ -30,7 +30,7 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1", "ASAN_OPTIONS": "detect_leaks=0",
 
 def program_of(fault):
     """The suites of every device are a program of their own, tests/gpu."""
-    return "test_cuda" if re.match(r"cuda: |CudaStream: ", fault.cases) else "test_cudasim"
+    return "test_cuda" if re.match(r"cuda: |CudaStream: |a recorded step", fault.cases) else "test_cudasim"
 
 # In `file`, `text`, which stands there once, becomes `fault`. In the build `build`, the test cases `cases` (of Catch2)
 # then fail with an output that matches `says`.
@@ -68,6 +68,15 @@ FAULTS = [
           "kernels/cuda/convolution_plans.cpp", "CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{s.padding, s.padding}",
           "CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Dims{s.padding, 0}",
           "cudasim", "cuda: convolution*", r"FAILED"),
+    Fault("a recording that points to scratch memory of before",
+          "apps/training/train_step.cpp", "if (recorded.generation != generation) {", "if (recorded.generation < 0) {",
+          "cudasim", "a recorded step is the step*", r"SIGSEGV|FAILED"),
+    Fault("an update that does not wait for its bucket",
+          "apps/training/train_step.cpp", "    context_.stream.wait(reducer_.reduced(updated_buckets_));\n", "",
+          "cudasim", "two ranks on two devices*", r"weights\[0\] == weights\[1\]"),
+    Fault("a graph that does not join the last bucket",
+          "comm/reducer.cpp", "    if (!buckets_.empty()) compute_.wait(reduced_.back());\n", "",
+          "cudasim", "two ranks on two devices*", r"FAILED"),
     Fault("collectives in the order in which their buckets fill",
           "comm/reducer.cpp", "  if (options_.overlap) launch_full_buckets();",
           "  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {\n"
