@@ -12,6 +12,12 @@ namespace detail {
 
 void cuda_failed(cudaError_t error, const char* expression, const char* file, int line) {
   cudaGetLastError();  // the runtime would report it once more from the next call
+  if (error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary || error == cudaErrorNoDevice) {
+    std::string why;
+    if (cuda_device_count(&why) == 0)
+      fail(ExitCode::device, "{} failed at {}:{}: {}; --device cpu runs without it", expression, file, line,
+           why);
+  }
   const char* remedy = "nvidia-smi shows whether the device is healthy; --device cpu runs without it";
   if (error == cudaErrorMemoryAllocation)
     remedy = "Use a smaller --batch-size, or a device that nobody else uses";
