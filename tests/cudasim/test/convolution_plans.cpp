@@ -34,6 +34,13 @@ bool is_huge(const ConvShape& s) {
   return s.n * std::max(s.h * s.w * s.c_in, s.out_h() * s.out_w() * s.c_out) >= std::int64_t{1} << 31;
 }
 
+// Both tensors together are larger than the workspace may be. Some TF32 engines (all before Hopper) turn NHWC
+// into NCHW in their workspace, and are then left out: such a convolution runs without tensor cores, exactly.
+bool outgrows_workspace(const ConvShape& s) {
+  const std::int64_t elements = s.n * (s.h * s.w * s.c_in + s.out_h() * s.out_w() * s.c_out);
+  return elements * size_of(DType::f32) > cuda::kWorkspaceLimit;
+}
+
 // What training needs of one convolution, on one GPU.
 struct Sweep {
   explicit Sweep(const std::string& gpu)
@@ -46,7 +53,8 @@ struct Sweep {
     try {
       const ConvolutionPlan made(wanted, properties, precision);
       const bool exact = wanted.type == DType::f32 && !tf32;
-      if (exact || !is_huge(wanted.shape)) CHECK(made.uses_tensor_cores() == !exact);
+      const bool too_large = tf32 ? outgrows_workspace(wanted.shape) : is_huge(wanted.shape);
+      if (exact || !too_large) CHECK(made.uses_tensor_cores() == !exact);
       largest = std::max(largest, made.workspace_bytes());
       if (print) {
         fmt::print("{:>12} bytes: {}{}\n", made.workspace_bytes(), describe(wanted), tf32 ? ", TF32" : "");
