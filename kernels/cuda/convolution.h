@@ -2,8 +2,8 @@
 //
 // Accumulation into f32 dw and into dx happens in the plan itself (beta = 1), which every engine supports: no
 // scratch, no second pass, one rounding. cuDNN has no engine for 16-bit factors and f32 dw, so such a weight
-// gradient is a 16-bit tensor in scratch memory first: its f32 sums are rounded once, and a kernel widens them
-// into dw or adds them to it.
+// gradient is a 16-bit tensor in scratch memory first: its f32 sums are rounded once, and a kernel widens
+// them into dw or adds them to it.
 #pragma once
 
 #include <functional>
