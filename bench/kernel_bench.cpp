@@ -167,7 +167,10 @@ void run(const BenchOptions& given) {
                                    {"repetitions", options.repetitions},
                                    {"copy_peak_gb_per_s", machine.peaks().bytes_per_second * 1e-9},
                                    {"fma_peak_gflop_per_s", machine.peaks().flops_per_second * 1e-9}};
-  for (const auto& [key, value] : result.items()) print(fmt::format("{}: {}\n", key, value.dump()));
+  for (const auto& [key, value] : result.items()) {
+    print(fmt::format("{}: {}\n", key,
+                      value.is_number_float() ? fmt::format("{:.1f}", value.get<double>()) : value.dump()));
+  }
   const Table table(calls);
   print('\n' + table.head());
   std::vector<Row> rows;

@@ -25,7 +25,7 @@ struct Operand {
   bool per_sample = false;    // the first dimension counts samples
   bool on_host = false;       // host memory: what the copies take
   double low = -1, high = 1;  // its values are uniform in [low, high); integers are rounded down
-  // The part of it that the op touches: a 1x1 convolution with stride 2 reads a quarter of its input.
+  // The part of it that the op has to touch: a 1x1 convolution with stride 2 reads a quarter of its input.
   double touched = 1;
   // How far a result may be off, in roundings of f32 (2^-24); 0: it must be equal. See check.h.
   double roundings = 0;

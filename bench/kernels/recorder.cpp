@@ -32,10 +32,37 @@ std::string describe(const ConvShape& s) {
                      s.stride);
 }
 
-// One multiplication and addition for each output, tap and input channel; taps on the padding count.
+// How a kernel meets an image along one side: a tap on the padding costs nothing.
+struct Side {
+  std::int64_t products = 0;  // pairs of an output and a tap that lies inside the image
+  std::int64_t taps = 0;      // that are inside for any output
+};
+
+Side side_of(const ConvShape& s, std::int64_t in, std::int64_t out) {
+  Side side;
+  for (std::int64_t r = 0; r < s.kernel; ++r) {
+    const std::int64_t before = side.products;
+    for (std::int64_t p = 0; p < out; ++p) {
+      const std::int64_t at = p * s.stride - s.padding + r;
+      if (at >= 0 && at < in) ++side.products;
+    }
+    if (side.products > before) ++side.taps;
+  }
+  return side;
+}
+
+// One multiplication and addition for each output, tap and input channel.
 double flops_of(const ConvShape& s) {
-  return 2.0 * static_cast<double>(s.n * s.out_h() * s.out_w() * s.c_out) *
-         static_cast<double>(s.kernel * s.kernel * s.c_in);
+  return 2.0 * static_cast<double>(s.n * s.c_in * s.c_out) *
+         static_cast<double>(side_of(s, s.h, s.out_h()).products * side_of(s, s.w, s.out_w()).products);
+}
+
+// Of a 3x3 kernel on an image of one pixel the middle is read.
+Operand weight(const ConvShape& s, const TensorView& w) {
+  Operand operand = input("w", w);
+  operand.touched = static_cast<double>(side_of(s, s.h, s.out_h()).taps * side_of(s, s.w, s.out_w()).taps) /
+                    static_cast<double>(s.kernel * s.kernel);
+  return operand;
 }
 
 // x or dx: a kernel smaller than its stride leaves pixels out.
@@ -62,7 +89,7 @@ void Recorder::conv2d_forward(Stream&, const ConvShape& s, const TensorView& x, 
        .detail = describe(s),
        .samples = s.n,
        .flops = flops_of(s),
-       .operands = {image(input("x", x), s), input("w", w), per_sample(output("y", y, sum_of(terms)))},
+       .operands = {image(input("x", x), s), weight(s, w), per_sample(output("y", y, sum_of(terms)))},
        .run = [s](Backend& b, Stream& stream, const Tensors& t) {
          b.conv2d_forward(stream, with_samples(s, t[0]), t[0], t[1], t[2]);
        }});
@@ -77,7 +104,7 @@ void Recorder::conv2d_backward_data(Stream&, const ConvShape& s, const TensorVie
        .detail = describe(s) + (adds ? " accumulate" : ""),
        .samples = s.n,
        .flops = flops_of(s),
-       .operands = {per_sample(input("dy", dy)), input("w", w), adds ? image(target, s) : per_sample(target)},
+       .operands = {per_sample(input("dy", dy)), weight(s, w), adds ? image(target, s) : per_sample(target)},
        .run = [s, mode](Backend& b, Stream& stream, const Tensors& t) {
          b.conv2d_backward_data(stream, with_samples(s, t[0]), t[0], t[1], t[2], mode);
        }});
