@@ -2,6 +2,8 @@
 // same name in the library.
 #include <nccl.h>
 
+#include <cstddef>
+
 #include "core/cuda_library.h"
 
 namespace {

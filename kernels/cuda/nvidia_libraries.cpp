@@ -3,6 +3,9 @@
 #include <cublas_v2.h>
 #include <cudnn.h>
 
+#include <cstddef>
+#include <cstdint>
+
 #include "core/cuda_library.h"
 
 namespace {
