@@ -21,7 +21,7 @@ void with_element_type(DType type, const Function& function) {
     case DType::i32:
       return function(std::int32_t{});
     case DType::f16:
-      break;
+      return function(float16{});
   }
   fail(ExitCode::internal, "kernel_bench has no data of type {}", name_of(type));
 }

@@ -89,8 +89,8 @@ class Simulated(GpuCheckTest):
         self.assertEqual(steps["tests"], ("failed", "stopped: not done after 1200 s"))
 
     def test_no_device(self):
-        for simulator, why in (("devices=0", "(100)"), ("devices=0 fail=cudaGetDeviceCount:1:34", "(34)"),
-                               ("devices=0 fail=cudaGetDeviceCount:1:35", "no NVIDIA driver is installed (35)")):
+        for simulator, why in (("devices=0", "finds no GPU"), ("devices=0 fail=cudaGetDeviceCount:1:34", "stub stands in"),
+                               ("devices=0 fail=cudaGetDeviceCount:1:35", "there is no NVIDIA driver")):
             with self.subTest(simulator):
                 code, output = self.check(CUDASIM=simulator)
                 self.assertEqual(code, 6, output)
