@@ -35,7 +35,7 @@ def count():
         env={**os.environ, "BUILD_NAME": "coverage"})
     for counts in BUILD.rglob("*.gcda"):
         counts.unlink()
-    run("ctest", "--test-dir", BUILD, "--no-tests=error", "--output-on-failure", "-R", "^cudasim")
+    run("ctest", "-j", "2", "--test-dir", BUILD, "--no-tests=error", "--output-on-failure", "-R", "^cudasim(|_device|_programs)$")
     return json.loads(run("gcovr", "--root", ROOT, "--filter", FILES, "--json", "-", BUILD, stdout=subprocess.PIPE).stdout)
 
 
