@@ -81,9 +81,8 @@ std::string shared_memory_problem(std::int64_t free_bytes, int ranks_of_host) {
   if (free_bytes >= needed) return "";
   constexpr double kMiB = 1 << 20;
   return fmt::format(
-      "/dev/shm has {:.0f} MiB left, and NCCL may need {:.0f} for {} ranks of a host: start the container "
-      "with "
-      "--shm-size=1g (or --ipc=host), remove old files there, or set NCCL_SHM_DISABLE=1",
+      "/dev/shm has {:.0f} MiB left, and NCCL may need {:.0f} for {} ranks of a host: start the "
+      "container with --shm-size=1g (or --ipc=host), remove old files there, or set NCCL_SHM_DISABLE=1",
       static_cast<double>(free_bytes) / kMiB, static_cast<double>(needed) / kMiB, ranks_of_host);
 }
 

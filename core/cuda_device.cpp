@@ -80,9 +80,8 @@ std::string why_none_is_visible() {
         "lists",
         visible);
   }
-  return "the NVIDIA driver finds no GPU: nvidia-smi shows what it sees; a container or a batch job has to "
-         "be "
-         "given one (docker run --gpus all)";
+  return "the NVIDIA driver finds no GPU: nvidia-smi shows what it sees; a container or a batch job must "
+         "be given one (docker run --gpus all)";
 }
 
 }  // namespace

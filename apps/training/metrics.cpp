@@ -39,11 +39,11 @@ void cut(const std::string& path, std::int64_t epoch, std::int64_t step) {
     const std::optional<bool> before = is_before(text, epoch, step);
     if (!before && !in.eof()) {  // the last line may be cut in two: by the crash
       std::remove(temporary.c_str());
-      fail(ExitCode::data,
-           "--metrics {}: line {} is no metrics, so this resumed run does not go on in it. Name the file of "
-           "the "
-           "run, or a new one",
-           path, number);
+      fail(
+          ExitCode::data,
+          "--metrics {}: line {} is no metrics, so this resumed run does not go on in it. Name the run's own "
+          "file, or a new one",
+          path, number);
     }
     if (before.value_or(false)) out << text << '\n';
   }

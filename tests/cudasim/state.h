@@ -111,6 +111,7 @@ void drain(Lock& lock, CUstream_st& stream);
 void drain_device(Lock& lock, int device);
 
 // Around a task: device memory is there meanwhile, where the configuration hides it from the host.
+void hide_device_memory(const Lock& lock, bool hidden);
 void begin_work(const Lock& lock);
 void end_work(const Lock& lock);
 

@@ -10,8 +10,10 @@
 #include "core/cuda_stream.h"
 #include "core/error.h"
 #include "core/tensor.h"
+#include "support/check_error.h"
 
 using namespace lockstep;
+using test::check_error;
 
 namespace {
 
@@ -35,18 +37,6 @@ struct Memory {
   PinnedAllocator pinned;
   Buffer device{allocator, kBytes}, host{pinned, kBytes};
 };
-
-template <class Action>
-void check_error(ExitCode code, const std::string& part, const Action& action) {
-  try {
-    action();
-    FAIL("no error");
-  } catch (const Error& error) {
-    CHECK(error.code() == code);
-    INFO(error.what());
-    CHECK(std::string(error.what()).find(part) != std::string::npos);
-  }
-}
 
 }  // namespace
 

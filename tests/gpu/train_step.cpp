@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "core/cuda_stream.h"
 #include "gpu/train_rig.h"
 
 using namespace lockstep;
@@ -107,4 +108,18 @@ TEST_CASE("fp16 on a device: overflow, the loss scale and the step after it, rec
     step.set_loss_scale({.scale = 16});
     CHECK(!step.run(rig.request(5)).skipped);
   }
+}
+
+TEST_CASE("a step that is under way when its objects go has come to its end") {
+  const test::TemporaryDirectory directory;
+  for (const bool graph : {false, true}) {
+    Options options = test::small_options(directory);
+    options.cuda_graph = graph;
+    test::TrainRig rig(options);
+    for (int i = 0; i < 2; ++i) rig.engine.step().run(rig.request(i));
+    rig.engine.step().enqueue(rig.request(2));
+    rig.engine.step().enqueue(rig.request(3));
+  }
+  CudaStream stream(0);
+  CHECK_NOTHROW(stream.synchronize());  // the device has lost nothing
 }

@@ -4,22 +4,12 @@
 #include "cudasim/cudasim.h"
 #include "kernels/cuda/cublas.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "support/check_error.h"
 
 using namespace lockstep;
+using test::check_error;
 
 namespace {
-
-template <class Action>
-void check_error(ExitCode code, const std::string& part, const Action& action) {
-  try {
-    action();
-    FAIL("no error");
-  } catch (const Error& error) {
-    CHECK(error.code() == code);
-    INFO(error.what());
-    CHECK(std::string(error.what()).find(part) != std::string::npos);
-  }
-}
 
 cublasStatus_t answer(cublasStatus_t status) {
   return status;

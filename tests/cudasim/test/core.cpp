@@ -9,8 +9,10 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "cudasim/cudasim.h"
+#include "support/check_error.h"
 
 using namespace lockstep;
+using test::check_error;
 
 namespace {
 
@@ -47,18 +49,6 @@ cudasim::Config failing(const char* call, int number, cudaError_t error) {
   config.failing_number = number;
   config.failing_error = error;
   return config;
-}
-
-template <class Action>
-void check_error(ExitCode code, const std::string& part, const Action& action) {
-  try {
-    action();
-    FAIL("no error");
-  } catch (const Error& error) {
-    CHECK(error.code() == code);
-    INFO(error.what());
-    CHECK(std::string(error.what()).find(part) != std::string::npos);
-  }
 }
 
 }  // namespace
