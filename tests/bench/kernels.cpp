@@ -41,7 +41,7 @@ Sum sum_of_op(const std::vector<Call>& calls, const std::string& op) {
   return sum;
 }
 
-const Call& find(const std::vector<Call>& calls, const std::string& op, const std::string& detail) {
+Call find(const std::vector<Call>& calls, const std::string& op, const std::string& detail) {
   for (const Call& call : calls) {
     if (call.op == op && call.detail == detail) return call;
   }
@@ -109,7 +109,7 @@ TEST_CASE("catalogue: both stems at 32x32, in the compute type") {
   CHECK(find(imagenet, "conv2d_forward", "4x32x32x3 -> 64 7x7 stride 2").calls == 1);
   CHECK(find(imagenet, "max_pool_backward", "4x16x16x64 3x3 stride 2").calls == 1);
   const auto cifar = catalogue(network("resnet50", "cifar", 32, 10), 4, DType::bf16);
-  const Call& stem = find(cifar, "conv2d_forward", "4x32x32x3 -> 64 3x3 stride 1");
+  const Call stem = find(cifar, "conv2d_forward", "4x32x32x3 -> 64 3x3 stride 1");
   CHECK(stem.operands[0].view.dtype == DType::bf16);
   CHECK(find(cifar, "max_pool_forward", "4x32x32x64 3x3 stride 2").calls == 0);
 }
@@ -150,7 +150,7 @@ TEST_CASE("the work of a convolution, by hand") {
   CHECK(flops("4x8x8x64 -> 128 3x3 stride 2") == 2.0 * 4 * 64 * 128 * 11 * 11);
   CHECK(flops("4x8x8x64 -> 128 1x1 stride 2") == 2.0 * 4 * 64 * 128 * 4 * 4);
   // On one pixel the middle of the kernel alone counts, and is read.
-  const Call& pixel = find(calls, "conv2d_forward", "4x1x1x512 -> 512 3x3 stride 1");
+  const Call pixel = find(calls, "conv2d_forward", "4x1x1x512 -> 512 3x3 stride 1");
   CHECK(pixel.flops == 2.0 * 4 * 512 * 512);
   CHECK(pixel.bytes() == 4.0 * (2 * 4 * 512 + 512 * 512));
 }
