@@ -12,7 +12,8 @@
 
 using namespace lockstep;
 
-TEST_CASE("a step on a device: the host waits for nothing, and reads the result while the next one runs") {
+TEST_CASE("a step on a device: the host waits for nothing, and reads the result while the next one runs",
+          "[network]") {
   const test::TemporaryDirectory directory;
   for (const bool graph : {false, true}) {
     Options options = test::small_options(directory);
@@ -35,7 +36,8 @@ TEST_CASE("a step on a device: the host waits for nothing, and reads the result 
   }
 }
 
-TEST_CASE("two ranks on two devices: equal weights, which do not depend on overlap, graph or order") {
+TEST_CASE("two ranks on two devices: equal weights, which do not depend on overlap, graph or order",
+          "[network]") {
   const test::TemporaryDirectory directory;
   Options options = test::small_options(directory);
   options.first_bucket_cap_mb = options.bucket_cap_mb = 4;
