@@ -1,10 +1,5 @@
-#if __has_include(<catch2/catch_session.hpp>)
-#include <catch2/catch_session.hpp>
-#else
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
-#endif
+#include "test_runner.h"
 
 int main(int argc, char** argv) {
-  return Catch::Session().run(argc, argv);
+  return lockstep::test::run_cases(argc, argv);
 }

@@ -10,29 +10,55 @@
 namespace lockstep::cpu {
 namespace {
 
-// The innermost sum is held in registers: eight channels of one side, two vectors of the other.
+// A tile is the innermost sum: eight channels of one side, two vectors of the other.
 constexpr std::int64_t kChannels = 8;
 constexpr std::int64_t kVectors = 2;
 constexpr std::int64_t kPanel = kVectors * kLanes;
 using Tile = Vec[kChannels][kVectors];
 
-// tile[j] += sum over k of a[k * kPanel ...] * b[j * b_channel + k * b_step]
-LOCKSTEP_INLINE void multiply(Tile& tile, std::int64_t count, const float* a, const float* b,
-                              std::int64_t b_channel, std::int64_t b_step) {
+// The sums are held in registers, of which AVX-512 has enough for a tile, and others for a quarter of one or
+// less.
+constexpr std::int64_t kSumChannels = kRegisterLanes == kLanes ? kChannels : kChannels / 2;
+constexpr std::int64_t kSumLanes = 2 * kRegisterLanes;
+static_assert(kChannels % kSumChannels == 0 && kPanel % kSumLanes == 0);
+
+// sums[j] += sum over k of a[k * kPanel ...] * b[j * b_channel + k * b_step]
+LOCKSTEP_INLINE void multiply_part(float* sums, std::int64_t count, const float* a, const float* b,
+                                   std::int64_t b_channel, std::int64_t b_step) {
   constexpr std::int64_t kAhead = 32;  // no hardware foresees the way down a column of weights
-  Tile sum;
-  std::memcpy(&sum, &tile, sizeof(Tile));
+  Register sum[kSumChannels][2];
+#pragma GCC unroll 8
+  for (std::int64_t j = 0; j < kSumChannels; ++j) {
+    sum[j][0] = load_register(sums + j * kPanel);
+    sum[j][1] = load_register(sums + j * kPanel + kRegisterLanes);
+  }
   for (std::int64_t k = 0; k < count; ++k, a += kPanel, b += b_step) {
     __builtin_prefetch(b + kAhead * b_step);
-    const Vec low = load(a, AllLanes{}), high = load(a + kLanes, AllLanes{});
+    const Register low = load_register(a), high = load_register(a + kRegisterLanes);
 #pragma GCC unroll 8
-    for (std::int64_t j = 0; j < kChannels; ++j) {
-      const Vec factor = splat(b[j * b_channel]);
+    for (std::int64_t j = 0; j < kSumChannels; ++j) {
+      const Register factor = Register{} + b[j * b_channel];
       sum[j][0] += low * factor;
       sum[j][1] += high * factor;
     }
   }
-  std::memcpy(&tile, &sum, sizeof(Tile));
+#pragma GCC unroll 8
+  for (std::int64_t j = 0; j < kSumChannels; ++j) {
+    store_register(sums + j * kPanel, sum[j][0]);
+    store_register(sums + j * kPanel + kRegisterLanes, sum[j][1]);
+  }
+}
+
+// tile[j] += sum over k of a[k * kPanel ...] * b[j * b_channel + k * b_step], for the first `lanes` of the
+// panel at least
+LOCKSTEP_INLINE void multiply(Tile& tile, std::int64_t lanes, std::int64_t count, const float* a,
+                              const float* b, std::int64_t b_channel, std::int64_t b_step) {
+  for (std::int64_t lane = 0; lane < lanes; lane += kSumLanes) {
+    for (std::int64_t j = 0; j < kChannels; j += kSumChannels) {
+      multiply_part(reinterpret_cast<float*>(&tile) + j * kPanel + lane, count, a + lane, b + j * b_channel,
+                    b_channel, b_step);
+    }
+  }
 }
 
 // Sixteen rows of sixteen become their columns: the elements of all rows, shuffled perfectly four times.
@@ -137,8 +163,9 @@ void through(Machine& m, const ConvShape& s, const Side& source, const float* fr
               const float* rows = w + (c + half * kChannels) * target.w_step + k * source.w_step;
               for (const Meeting& meeting : of_pixel[static_cast<std::size_t>(pixel)]) {
                 const std::int64_t channel = meeting.*source.pixel * source.channels + k;
-                multiply(tiles[pixel][half], count, packed + first * source.image() + channel * kPanel,
-                         rows + meeting.tap * s.c_in, target.w_step, source.w_step);
+                multiply(tiles[pixel][half], std::min(kPanel, s.n - first), count,
+                         packed + first * source.image() + channel * kPanel, rows + meeting.tap * s.c_in,
+                         target.w_step, source.w_step);
               }
             }
           }
@@ -206,7 +233,7 @@ void few_pixels_weight(Machine& m, const ConvShape& s, const float* x, const flo
         for (std::int64_t i = 0; i < s.c_in; i += kPanel) {
           Tile tile = {};
           for (const Meeting& meeting : of_tap[static_cast<std::size_t>(tap)])
-            multiply(tile, s.n, panels + (meeting.in * s.c_in + i) * s.n,
+            multiply(tile, kPanel, s.n, panels + (meeting.in * s.c_in + i) * s.n,
                      column + meeting.out * s.n * kChannels, 1, kChannels);
           put_gradient(tile, taps * s.c_in, dw + (c * taps + tap) * s.c_in + i, accumulate);
         }

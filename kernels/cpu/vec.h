@@ -27,6 +27,26 @@ using VecHalf = std::uint16_t __attribute__((vector_size(32)));
 using VecByte = std::uint8_t __attribute__((vector_size(16)));
 using VecDouble = double __attribute__((vector_size(128)));
 
+// What the build has registers for. Sums that stay in registers through a long loop are kept in these: of a
+// wider vector, g++ keeps every intermediate value in memory.
+#if defined(__AVX512F__)
+inline constexpr int kRegisterLanes = 16;
+#elif defined(__AVX__)
+inline constexpr int kRegisterLanes = 8;
+#else
+inline constexpr int kRegisterLanes = 4;
+#endif
+using Register = float __attribute__((vector_size(kRegisterLanes * sizeof(float))));
+
+LOCKSTEP_INLINE Register load_register(const float* from) {
+  Register value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+LOCKSTEP_INLINE void store_register(float* to, Register value) {
+  std::memcpy(to, &value, sizeof(value));
+}
+
 LOCKSTEP_INLINE Vec splat(float value) {
   return Vec{} + value;
 }
