@@ -50,6 +50,7 @@ bool parse(int argc, char** argv, BenchOptions& options) {
   };
   add_choice("model", engine.model, "Network whose shapes are timed");
   add_choice("stem", engine.stem, "First layers: 7x7 stride 2 and pooling, or 3x3 stride 1");
+  app.add_option("--channels", engine.channels, "Channels of the first stage")->check(CLI::Range(8, 1024));
   app.add_option("--input", options.input, "Height and width of the pictures (224: with 1000 classes)")
       ->check(CLI::IsMember({32, 224}));
   app.add_option("--batch-size", engine.batch_size, "Samples")->check(CLI::Range(1, 1 << 20));
@@ -83,6 +84,7 @@ std::vector<Call> chosen_calls(const BenchOptions& options, DType compute) {
   ResNetOptions network;
   network.name = options.engine.model;
   network.stem = options.engine.stem;
+  network.channels = options.engine.channels;
   network.height = network.width = options.input;
   network.classes = options.input == 224 ? 1000 : 10;
   std::vector<Call> calls;
@@ -162,6 +164,7 @@ void run(const BenchOptions& given) {
                                    {"dtype", engine.dtype},
                                    {"model", engine.model},
                                    {"stem", engine.stem},
+                                   {"channels", engine.channels},
                                    {"input", options.input},
                                    {"batch_size", engine.batch_size},
                                    {"repetitions", options.repetitions},

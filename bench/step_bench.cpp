@@ -189,6 +189,7 @@ nlohmann::ordered_json result_of(const Options& options, Communicator& communica
   const double images = static_cast<double>(options.batch_size * communicator.size());
   return {{"model", options.model},
           {"stem", options.stem},
+          {"channels", options.channels},
           {"batch_size", options.batch_size},
           {"dtype", options.dtype},
           {"threads", options.threads},

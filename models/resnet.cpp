@@ -75,13 +75,17 @@ ResNet::Impl::Impl(const ResNetOptions& options, ParameterStore& store)
     : options_(options),
       store_(store),
       imagenet_(is_imagenet_stem(options.stem)),
-      stem_conv_("conv1", imagenet_ ? Conv2dOptions{3, 64, 7, 2, 3} : Conv2dOptions{3, 64, 3, 1, 1}),
-      stem_norm_("bn1", 64, true) {
+      stem_conv_("conv1", imagenet_ ? Conv2dOptions{3, options.channels, 7, 2, 3}
+                                    : Conv2dOptions{3, options.channels, 3, 1, 1}),
+      stem_norm_("bn1", options.channels, true) {
   const Architecture& architecture = find_architecture(options.name);
+  if (options.channels < 8 || options.channels % 8 != 0) {
+    fail(ExitCode::usage, "--channels {}: a network's first stage takes a multiple of 8", options.channels);
+  }
   if (imagenet_) stem_pool_.emplace("maxpool", 3, 2, 1);
-  std::int64_t channels = 64;
+  std::int64_t channels = options.channels;
   for (std::size_t stage = 0; stage < architecture.blocks.size(); ++stage) {
-    const std::int64_t width = std::int64_t{64} << stage;
+    const std::int64_t width = options.channels << stage;
     for (int block = 0; block < architecture.blocks[stage]; ++block) {
       const std::string name = fmt::format("layer{}.{}", stage + 1, block);
       const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;

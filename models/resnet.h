@@ -17,6 +17,8 @@ struct ResNetOptions {
   std::string name = "resnet50";  // resnet18, resnet34, resnet50, resnet101, resnet152
   // imagenet: 7x7 stride 2 and 3x3 max pooling. cifar: 3x3 stride 1, no pooling.
   std::string stem = "imagenet";
+  // Of the first stage and the stem; each further stage has twice as many. A multiple of 8.
+  std::int64_t channels = 64;
   int classes = 10;
   std::int64_t height = 32, width = 32;
   float residual_gamma = 1.0f;  // initial weight of each block's last batch norm
@@ -25,7 +27,8 @@ struct ResNetOptions {
 class ResNet {
  public:
   // Declares all parameters (in ready order) and buffers (in torchvision's order) in `store`, which must
-  // outlive the network. Error(usage) for an unknown name or stem.
+  // outlive the network. Error(usage) for an unknown name or stem, or a number of channels that is
+  // no multiple of 8.
   ResNet(const ResNetOptions& options, ParameterStore& store);
   ~ResNet();
 

@@ -32,6 +32,7 @@ struct TrainState {
 // What must fit together when a run goes on from a checkpoint.
 struct RunShape {
   std::string model, stem;
+  std::int64_t channels = 64;
   std::int64_t world_size = 1, batch_size = 0, train_samples = 0, steps_per_epoch = 0, seed = 0;
 };
 

@@ -10,6 +10,7 @@ Json to_json(const CheckpointHeader& header) {
   return Json{{"lockstep", version()},
               {"model", r.model},
               {"stem", r.stem},
+              {"channels", r.channels},
               {"world_size", r.world_size},
               {"batch_size", r.batch_size},
               {"train_samples", r.train_samples},
@@ -45,7 +46,8 @@ CheckpointHeader header_from_json(const Json& json) {
   json.at("loss_samples").get_to(s.loss_samples);
   json.at("skipped_steps").get_to(s.skipped_steps);
   json.at("skipped_in_a_row").get_to(s.skipped_in_a_row);
-  // Not in files of version 0.1 from before fp16.
+  // Not in earlier files of version 0.1: from before narrow networks, and from before fp16.
+  r.channels = json.value("channels", r.channels);
   s.loss_scale.scale = json.value("loss_scale", s.loss_scale.scale);
   s.loss_scale.good_steps = json.value("loss_scale_good_steps", s.loss_scale.good_steps);
   json.at("config").get_to(header.config);

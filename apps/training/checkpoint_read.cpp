@@ -109,11 +109,13 @@ CheckpointFile::CheckpointFile(const std::string& path) : path_(path) {
 
 TrainState CheckpointFile::state_for(const RunShape& now) const {
   const RunShape& then = header_.run;
-  if (then.model != now.model || then.stem != now.stem) {
+  if (then.model != now.model || then.stem != now.stem || then.channels != now.channels) {
     fail(ExitCode::checkpoint,
-         "checkpoint {} is of {} with the {} stem, this run trains {} with the {} stem: give --model {} "
-         "--stem {}, or another checkpoint",
-         path_, then.model, then.stem, now.model, now.stem, then.model, then.stem);
+         "checkpoint {} is of {} with the {} stem and {} channels, this run trains {} with the {} stem and "
+         "{} channels: "
+         "give --model {} --stem {} --channels {}, or another checkpoint",
+         path_, then.model, then.stem, then.channels, now.model, now.stem, now.channels, then.model,
+         then.stem, then.channels);
   }
   TrainState state = header_.state;
   const bool between_epochs = state.step_in_epoch == 0 || state.step_in_epoch == then.steps_per_epoch;

@@ -89,11 +89,12 @@ void Engine::build_model() {
   ResNetOptions network;
   network.name = options_.model;
   network.stem = options_.stem;
+  network.channels = options_.channels;
   network.classes = datasets_.train.classes;
   network.height = datasets_.train.height;
   network.width = datasets_.train.width;
   network.residual_gamma = static_cast<float>(options_.residual_gamma);
-  model_ = std::make_unique<ResNet>(network, store_);
+  on_all_ranks([&] { model_ = std::make_unique<ResNet>(network, store_); });
   Items items;
   for (const Parameter& p : store_.parameters()) items.emplace_back(p.name, p.shape.to_string());
   verify_equal(communicator_, "parameter", items);

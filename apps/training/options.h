@@ -17,6 +17,7 @@ struct Options {
   // model
   std::string model = "resnet50";
   std::string stem = "imagenet";
+  std::int64_t channels = 64;
   double residual_gamma = 1.0;
   // data
   std::string data = "synthetic";

@@ -248,6 +248,7 @@ void Trainer::save() {
 RunShape Trainer::run_shape() const {
   return {options_.model,
           options_.stem,
+          options_.channels,
           engine_.communicator().size(),
           options_.batch_size,
           engine_.train_data().host().size(),

@@ -16,6 +16,8 @@ class Usage(ProgramTest):
         cases = [
             (["--bogus"], ["--bogus", "--help"]),
             (["--model", "resnet19"], ["--model resnet19", "resnet50"]),
+            (["--channels", "4"], ["--channels 4", "8 to 1024"]),
+            (["--channels", "12"], ["--channels 12", "multiple of 8"]),
             (["--lr", "fast"], ["--lr"]),
             (["--batch-size", "0"], ["--batch-size 0", "1 to 1000000000"]),
             (["--epochs", "0"], ["--epochs 0"]),
@@ -39,6 +41,7 @@ class Usage(ProgramTest):
         self.refused(run(2, ["--bogus"]), 2, "--bogus")
         self.refused(run(3, ["--global-batch", "64"]), 2, "64", "3 ranks")
         self.refused(run(2, ["--timeout", "0"]), 2, "--timeout 0", "out of range")
+        self.refused(run(2, ["--channels", "12"]), 2, "--channels 12", "multiple of 8")
 
     def test_one_rank_alone(self):
         self.refused(run(2, [[*SMALL], [*SMALL, "--bogus"]]), 2, "rank 1", "--bogus")
@@ -171,7 +174,7 @@ class Checkpoints(ProgramTest):
 
     def test_a_run_in_the_directory_of_one_that_goes_on(self):
         metrics, line = self.path("m.jsonl"), ["--checkpoint-dir", self.directory]
-        job = Running(0, [*small(samples=2000), *line, "--metrics", metrics])
+        job = Running(0, [*small(samples=2000, channels=64), *line, "--metrics", metrics])
         job.wait_for_steps(metrics, 1)
         for more in ([], ["--resume", "auto"]):
             self.refused(run(0, [*small(), *line, *more]), 4, str(self.directory), "another run")
@@ -188,6 +191,8 @@ class Checkpoints(ProgramTest):
         other = [*small(model="resnet34"), "--checkpoint-dir", self.directory, "--resume"]
         for ranks in (0, 2):
             self.refused(run(ranks, [*other, "auto"]), 4, "resnet18", "resnet34")
+        wider = [*small(channels=24), "--checkpoint-dir", self.directory, "--resume", "auto"]
+        self.refused(run(0, wider), 4, "give --model resnet18 --stem imagenet --channels 16", "24 channels")
         self.assertEqual(sorted(self.directory.iterdir()), files)
 
     def test_missing(self):

@@ -19,6 +19,7 @@ struct Net {
   explicit Net(const std::string& model = "resnet18") {
     ResNetOptions options;
     options.name = model;
+    options.channels = 16;
     network = std::make_unique<ResNet>(options, store);
     store.allocate(allocator, allocator, DType::f32);
     canonical = std::make_unique<CanonicalModel>(*network, store);
@@ -43,7 +44,7 @@ struct Net {
 
 CheckpointHeader example() {
   CheckpointHeader header;
-  header.run = {"resnet18", "imagenet", 2, 32, 10000, 157, 7};
+  header.run = {"resnet18", "imagenet", 16, 2, 32, 10000, 157, 7};
   header.state.epoch = 3;
   header.state.step_in_epoch = 20;
   header.state.step = 491;
@@ -155,12 +156,15 @@ TEST_CASE("which run may go on from which checkpoint") {
   RunShape now = header.run;
   CHECK(state_for(now).step_in_epoch == 20);
 
-  SECTION("another model, another stem") {
+  SECTION("another model, another stem, another number of channels") {
     now.model = "resnet50";
     CHECK(holds(checkpoint_error([&] { state_for(now); }), "resnet50"));
     now = header.run;
     now.stem = "cifar";
     CHECK(holds(checkpoint_error([&] { state_for(now); }), "cifar"));
+    now = header.run;
+    now.channels = 32;
+    CHECK(holds(checkpoint_error([&] { state_for(now); }), "--channels 16"));
     Net other("resnet34");
     CHECK(holds(checkpoint_error([&] { CheckpointFile(path).load(other.harness.context, *other.canonical); }),
                 "another model"));

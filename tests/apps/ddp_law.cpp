@@ -23,6 +23,7 @@ ResNetOptions options(const std::string& stem) {
   ResNetOptions o;
   o.name = "resnet18";
   o.stem = stem;
+  o.channels = 16;
   o.height = o.width = kSide;
   return o;
 }

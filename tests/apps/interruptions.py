@@ -10,9 +10,9 @@ import time
 
 from program import ProgramTest, Running, main, run, checksums, signals_of, without_times, small, step_lines
 
-# Twenty steps an epoch on two ranks: a signal meant for the first epoch does not arrive after it, even on a machine that
-# stops for a moment.
-LONG = [*small(samples=320), "--checksums"]
+# Twenty steps of the whole network an epoch on two ranks: a signal meant for the first epoch does not arrive after it,
+# even on a machine that stops for a moment.
+LONG = [*small(samples=320, channels=64), "--checksums"]
 STEPS = 40
 
 
@@ -91,7 +91,7 @@ class Interrupted(ProgramTest):
 
     def test_no_computation_is_interrupted(self):
         """A handler would run on the stack of what it interrupts, and oneDNN's products use the heap for one."""
-        job = Running(2, [*small(samples=320, threads=2), "--metrics", self.metrics])
+        job = Running(2, [*small(samples=320, threads=2, channels=64), "--metrics", self.metrics])
         self.addCleanup(job.kill)
         job.wait_for_steps(self.metrics, 1)
         ours = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
@@ -106,7 +106,7 @@ class Interrupted(ProgramTest):
 
     def test_a_second_sigint_ends_at_once(self):
         # Steps of seconds: both come in one.
-        job = Running(0, [*small("resnet50", samples=512, batch=128), "--metrics", self.metrics])
+        job = Running(0, [*small("resnet50", samples=512, batch=128, channels=64), "--metrics", self.metrics])
         job.wait_for_steps(self.metrics, 1)
         os.kill(job.process.pid, signal.SIGINT)
         while signal.SIGINT in signals_of(job.process.pid)["ShdPnd"]:  # two that wait would be one
@@ -124,8 +124,7 @@ class Interrupted(ProgramTest):
 
     def test_one_process_in_bf16(self):
         expected = self.path("uninterrupted.jsonl")
-        # Twenty steps an epoch here too; where the processor has no bf16 they are slow.
-        line = [*small(samples=160), "--dtype", "bf16"]
+        line = [*small(samples=160, channels=64), "--dtype", "bf16"]  # twenty steps an epoch here too
         saved = [*line, "--metrics", self.metrics, "--checkpoint-dir", self.directory]
         self.good(run(0, [*line, "--metrics", expected]))
         job = Running(0, saved)

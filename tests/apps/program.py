@@ -24,9 +24,9 @@ TIMEOUT = 120
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
-def small(model="resnet18", samples=64, batch=8, epochs=2, threads=1):
-    """Options of a run of seconds: eight steps an epoch on one rank, four on two."""
-    return ["--model", model, "--limit-train", str(samples), "--limit-test", "17", "--batch-size", str(batch),
+def small(model="resnet18", samples=64, batch=8, epochs=2, threads=1, channels=16):
+    """Options of a run of a second: eight steps an epoch on one rank, four on two."""
+    return ["--model", model, "--channels", str(channels), "--limit-train", str(samples), "--limit-test", "17", "--batch-size", str(batch),
             "--epochs", str(epochs), "--threads", str(threads)]
 
 

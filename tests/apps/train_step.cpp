@@ -23,6 +23,7 @@ Options small_options(const TemporaryDirectory& directory) {
   Options options;
   options.data = directory.path();
   options.model = "resnet18";
+  options.channels = 16;
   options.device = "reference";
   options.threads = 1;
   options.batch_size = 2;

@@ -153,7 +153,7 @@ class Bench(ProgramTest):
                     self.good(run(ranks, [*shared, "--limit-test", "8", "--metrics", metrics]))
                     result = json.loads(out.read_text())
                     self.assertEqual(list(result), [
-                        "model", "stem", "batch_size", "dtype", "threads", "ranks", "ms_step", "ms_forward",
+                        "model", "stem", "channels", "batch_size", "dtype", "threads", "ranks", "ms_step", "ms_forward",
                         "ms_backward", "ms_optimizer", "ms_exposed_comm", "images_per_second", "last_loss"])
                     self.assertEqual(result["last_loss"], step_lines(metrics)[9]["loss"])
                     self.assertEqual(result["ranks"], max(1, ranks))

@@ -20,6 +20,7 @@ inline Options small_options(const TemporaryDirectory& directory) {
   Options options;
   options.data = directory.path();
   options.model = "resnet18";
+  options.channels = 16;
   options.device = "cuda";
   options.threads = 1;
   options.batch_size = 2;

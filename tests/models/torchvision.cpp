@@ -102,6 +102,28 @@ TEST_CASE("parameter counts") {
   CHECK(count("resnet18", "imagenet", 1000) == 11689512);
 }
 
+TEST_CASE("a network with fewer channels is the same network, each number of channels divided") {
+  ParameterStore wide, narrow;
+  ResNetOptions o = options("resnet50", "imagenet", 10);
+  const ResNet whole(o, wide);
+  o.channels = 16;
+  const ResNet quarter(o, narrow);
+  REQUIRE(narrow.parameters().size() == wide.parameters().size());
+  for (std::size_t i = 0; i < wide.parameters().size(); ++i) {
+    const Parameter& p = wide.parameters()[i];
+    CAPTURE(p.name);
+    CHECK(narrow.parameters()[i].name == p.name);
+    REQUIRE(narrow.parameters()[i].shape.rank() == p.shape.rank());
+    for (int d = 0; d < p.shape.rank(); ++d)
+      CHECK(narrow.parameters()[i].shape[d] == (p.shape[d] >= 64 ? p.shape[d] / 4 : p.shape[d]));
+  }
+  for (const std::int64_t channels : {0, 4, 12}) {
+    ParameterStore store;
+    o.channels = channels;
+    CHECK_THROWS_AS(ResNet(o, store), Error);
+  }
+}
+
 TEST_CASE("weight decay leaves out batch norm and bias, and nothing else") {
   ParameterStore store;
   const ResNet network(options("resnet50", "imagenet", 10), store);
