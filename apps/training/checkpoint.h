@@ -48,6 +48,12 @@ struct CheckpointHeader {
 void write_checkpoint(const std::string& path, const CheckpointHeader& header, Context& context,
                       const CanonicalModel& model);
 
+// A tensor of a file: "weight", "buffer" or "momentum", its name, and its shape in the canonical layout.
+struct CheckpointEntry {
+  std::string kind, name;
+  std::vector<std::int64_t> shape;
+};
+
 class CheckpointFile {
  public:
   // Reads and verifies everything. Error(checkpoint) naming the file and what is wrong: missing, empty,
@@ -67,13 +73,9 @@ class CheckpointFile {
   void load(Context& context, const CanonicalModel& model) const;
 
  private:
-  struct Entry {
-    std::string kind, name;
-    std::vector<std::int64_t> shape;
-  };
   std::string path_, checksum_;
   CheckpointHeader header_;
-  std::vector<Entry> entries_;
+  std::vector<CheckpointEntry> entries_;
   std::unique_ptr<char[]> bytes_;
   std::int64_t data_begin_ = 0;
 };

@@ -1,8 +1,13 @@
 #include "apps/training/checkpoint_format.h"
 
+#include <nlohmann/json.hpp>
+
 #include "core/host.h"
 
 namespace lockstep::checkpoint_format {
+namespace {
+
+using Json = nlohmann::ordered_json;
 
 Json to_json(const CheckpointHeader& header) {
   const RunShape& r = header.run;
@@ -52,6 +57,27 @@ CheckpointHeader header_from_json(const Json& json) {
   s.loss_scale.good_steps = json.value("loss_scale_good_steps", s.loss_scale.good_steps);
   json.at("config").get_to(header.config);
   return header;
+}
+
+}  // namespace
+
+std::string to_text(const Contents& contents) {
+  Json json = to_json(contents.header);
+  Json& tensors = json["tensors"] = Json::array();
+  for (const CheckpointEntry& entry : contents.entries) {
+    tensors.push_back(Json{{"kind", entry.kind}, {"name", entry.name}, {"shape", entry.shape}});
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+Contents from_text(std::string_view text) {
+  const Json json = Json::parse(text);
+  Contents contents{header_from_json(json), {}};
+  for (const Json& entry : json.at("tensors")) {
+    contents.entries.push_back(
+        {entry.at("kind"), entry.at("name"), entry.at("shape").get<std::vector<std::int64_t>>()});
+  }
+  return contents;
 }
 
 }  // namespace lockstep::checkpoint_format

@@ -1,7 +1,9 @@
 // The parts of a checkpoint file that writing and reading share.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "apps/training/checkpoint.h"
 
@@ -12,9 +14,15 @@ inline constexpr std::int64_t kFirstLine = 22 + 10 + 1;  // magic, header length
 inline constexpr std::int64_t kTrailer = 9 + 16 + 1;     // "checksum ", digits, newline
 inline constexpr std::int64_t kAlignment = 64;           // of the first tensor
 
-using Json = nlohmann::ordered_json;
+struct Contents {
+  CheckpointHeader header;
+  std::vector<CheckpointEntry> entries;
+};
 
-Json to_json(const CheckpointHeader& header);
-CheckpointHeader header_from_json(const Json& json);  // throws nlohmann's exceptions
+// As JSON, without what pads it. A path in the configuration may hold bytes that are not UTF-8; they are
+// replaced, not refused.
+std::string to_text(const Contents& contents);
+// A std::exception that says what is wrong with the text.
+Contents from_text(std::string_view text);
 
 }  // namespace lockstep::checkpoint_format

@@ -76,17 +76,14 @@ CheckpointFile::CheckpointFile(const std::string& path) : path_(path) {
   const std::int64_t length = header_length(path, bytes);
   data_begin_ = kFirstLine + length;
   try {
-    const Json json = Json::parse(bytes.data.get() + kFirstLine, bytes.data.get() + data_begin_);
-    header_ = header_from_json(json);
-    for (const Json& entry : json.at("tensors")) {
-      entries_.push_back(
-          {entry.at("kind"), entry.at("name"), entry.at("shape").get<std::vector<std::int64_t>>()});
-    }
-  } catch (const nlohmann::json::exception& error) {
+    Contents contents = from_text({bytes.data.get() + kFirstLine, static_cast<std::size_t>(length)});
+    header_ = std::move(contents.header);
+    entries_ = std::move(contents.entries);
+  } catch (const std::exception& error) {
     damaged(path, fmt::format("its header is damaged ({})", error.what()));
   }
   std::int64_t expected = data_begin_ + kTrailer;
-  for (const Entry& entry : entries_) expected += 4 * elements_of(entry.shape);
+  for (const CheckpointEntry& entry : entries_) expected += 4 * elements_of(entry.shape);
   if (bytes.size != expected) {
     damaged(path, fmt::format("it has {} bytes and should have {}: the file is {}", bytes.size, expected,
                               bytes.size < expected ? "truncated" : "too long"));
@@ -99,7 +96,7 @@ CheckpointFile::CheckpointFile(const std::string& path) : path_(path) {
   };
   add(kFirstLine);
   add(length);
-  for (const Entry& entry : entries_) add(4 * elements_of(entry.shape));
+  for (const CheckpointEntry& entry : entries_) add(4 * elements_of(entry.shape));
   checksum_ = hash.hex();
   if (std::string_view(at, kTrailer) != fmt::format("checksum {}\n", checksum_)) {
     damaged(path, "its checksum does not fit its contents: the file is damaged");

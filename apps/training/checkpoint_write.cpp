@@ -65,23 +65,21 @@ class TemporaryFile {
   bool committed_ = false;
 };
 
-void add_entries(Json& entries, const char* kind, const std::vector<CanonicalTensor>& tensors) {
-  for (const CanonicalTensor& tensor : tensors) {
-    entries.push_back(Json{{"kind", kind}, {"name", tensor.name}, {"shape", canonical_shape(tensor.view)}});
-  }
+void add_entries(std::vector<CheckpointEntry>& entries, const char* kind,
+                 const std::vector<CanonicalTensor>& tensors) {
+  for (const CanonicalTensor& tensor : tensors)
+    entries.push_back({kind, tensor.name, canonical_shape(tensor.view)});
 }
 
 }  // namespace
 
 void write_checkpoint(const std::string& path, const CheckpointHeader& header, Context& context,
                       const CanonicalModel& model) {
-  Json json = to_json(header);
-  Json& entries = json["tensors"] = Json::array();
-  add_entries(entries, "weight", model.weights);
-  add_entries(entries, "buffer", model.buffers);
-  add_entries(entries, "momentum", model.momenta);
-  // A path in the configuration may hold bytes that are not UTF-8; they are replaced, not refused.
-  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace);
+  Contents contents{header, {}};
+  add_entries(contents.entries, "weight", model.weights);
+  add_entries(contents.entries, "buffer", model.buffers);
+  add_entries(contents.entries, "momentum", model.momenta);
+  std::string text = to_text(contents);
   const std::int64_t unaligned = kFirstLine + static_cast<std::int64_t>(text.size()) + 1;
   text.append(static_cast<std::size_t>((kAlignment - unaligned % kAlignment) % kAlignment), ' ');
   text += '\n';

@@ -1,11 +1,11 @@
 // What a Trainer does before its first step: resume, open files.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "apps/training/agree.h"
 #include "apps/training/trainer.h"
@@ -135,9 +135,9 @@ void Trainer::dump_indices() const {
   const char* separator = "[";
   for (std::int64_t epoch = 0; epoch < options_.epochs; ++epoch) {
     for (int rank = 0; rank < engine_.communicator().size(); ++rank) {
-      const nlohmann::ordered_json entry{
-          {"epoch", epoch}, {"rank", rank}, {"indices", engine_.epoch_indices(epoch, rank)}};
-      check(std::fputs((separator + entry.dump()).c_str(), file.get()) >= 0);
+      const std::string entry = fmt::format("{}{{\"epoch\":{},\"rank\":{},\"indices\":[{}]}}", separator,
+                                            epoch, rank, fmt::join(engine_.epoch_indices(epoch, rank), ","));
+      check(std::fputs(entry.c_str(), file.get()) >= 0);
       separator = ",\n";
     }
   }

@@ -215,7 +215,7 @@ class Checkpoints(ProgramTest):
 
         def small_files_only():  # a write beyond the limit fails, as on a full disk
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (20 << 20, 20 << 20))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, 2 << 20))
 
         result = self.good(run(0, [*self.run_once, "--resume", "auto"], preexec_fn=small_files_only))
         self.assertIn("no checkpoint at step 9", result.err)

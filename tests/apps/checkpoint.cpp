@@ -98,8 +98,8 @@ TEST_CASE("files hold convolution weights as [Cout][Cin][kh][kw]") {
   data[((5 * s[1] + 2) * s[2] + 1) * s[3] + 7] = 42.0f;  // [5][2][1][7] of [Cout][kh][kw][Cin]
   std::vector<float> out;
   to_canonical(net.harness.context, weight, out);
-  CHECK(canonical_shape(weight) == std::vector<std::int64_t>{64, 64, 3, 3});
-  CHECK(out[static_cast<std::size_t>(((5 * 64 + 7) * 3 + 2) * 3 + 1)] == 42.0f);
+  CHECK(canonical_shape(weight) == std::vector<std::int64_t>{16, 16, 3, 3});
+  CHECK(out[static_cast<std::size_t>(((5 * 16 + 7) * 3 + 2) * 3 + 1)] == 42.0f);
   data[((5 * s[1] + 2) * s[2] + 1) * s[3] + 7] = 0.0f;
   from_canonical(net.harness.context, out.data(), weight);
   CHECK(data[((5 * s[1] + 2) * s[2] + 1) * s[3] + 7] == 42.0f);

@@ -28,10 +28,9 @@ def run(*arguments, **more):
 
 def count():
     """gcovr's report of a fresh run of the tests."""
-    # -O1: at -O0 the simulator is slow, at -O3 lines lose their numbers.
-    run("scripts/build", "cudasim", "-DCMAKE_CXX_FLAGS_RELEASE=-O1",
-        f"-DCMAKE_CXX_FLAGS=--coverage '-fprofile-filter-files={FILES}'", "--", "test_cudasim", "test_cuda", "gpu_report",
-        "nvtx_tool", "cuda_bytes_moved", "kernel_bench", "step_bench", "resnet_train",
+    include = pathlib.Path(__file__).with_suffix(".cmake")
+    run("scripts/build", "cudasim", f"-DCMAKE_PROJECT_INCLUDE={include}", "-DCMAKE_EXE_LINKER_FLAGS=--coverage", "--",
+        "test_cudasim", "test_cuda", "nvtx_tool", "kernel_bench", "step_bench", "resnet_train",
         env={**os.environ, "BUILD_NAME": "coverage"})
     for counts in BUILD.rglob("*.gcda"):
         counts.unlink()

@@ -29,8 +29,7 @@ TEST_CASE("the losses of a device are those of the reference loops", "[long]") {
   }
 }
 
-TEST_CASE("a recorded step is the step, to the bit: learning rate, epoch and batch are those of each",
-          "[network]") {
+TEST_CASE("a recorded step is the step, to the bit: learning rate, epoch and batch are those of each") {
   const test::TemporaryDirectory directory;
   Options options = test::small_options(directory);
   options.limit_train = 13;  // the last batch of an epoch has one size, the others another
@@ -87,7 +86,7 @@ TEST_CASE("a loss that is not finite: the device skips the step by itself, the n
   CHECK(state() != before);
 }
 
-TEST_CASE("fp16 on a device: overflow, the loss scale and the step after it, recorded and not", "[network]") {
+TEST_CASE("fp16 on a device: overflow, the loss scale and the step after it, recorded and not") {
   const test::TemporaryDirectory directory;
   for (const bool graph : {false, true}) {
     Options options = test::small_options(directory);
@@ -111,7 +110,7 @@ TEST_CASE("fp16 on a device: overflow, the loss scale and the step after it, rec
   }
 }
 
-TEST_CASE("a step that is under way when its objects go has come to its end", "[network]") {
+TEST_CASE("a step that is under way when its objects go has come to its end") {
   const test::TemporaryDirectory directory;
   for (const bool graph : {false, true}) {
     Options options = test::small_options(directory);

@@ -12,8 +12,7 @@
 
 using namespace lockstep;
 
-TEST_CASE("a step on a device: the host waits for nothing, and reads the result while the next one runs",
-          "[network]") {
+TEST_CASE("a step on a device: the host waits for nothing, and reads the result while the next one runs") {
   const test::TemporaryDirectory directory;
   for (const bool graph : {false, true}) {
     Options options = test::small_options(directory);
@@ -36,11 +35,10 @@ TEST_CASE("a step on a device: the host waits for nothing, and reads the result 
   }
 }
 
-TEST_CASE("two ranks on two devices: equal weights, which do not depend on overlap, graph or order",
-          "[network]") {
+TEST_CASE("two ranks on two devices: equal weights, which do not depend on overlap, graph or order") {
   const test::TemporaryDirectory directory;
   Options options = test::small_options(directory);
-  options.first_bucket_cap_mb = options.bucket_cap_mb = 4;
+  options.first_bucket_cap_mb = options.bucket_cap_mb = 0.25;
   struct Case {
     bool overlap, graph;
     cudasim::Order order;
