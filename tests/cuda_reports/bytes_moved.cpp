@@ -93,6 +93,12 @@ void __tsan_read_range(void* data, std::size_t bytes) {
 void __tsan_write_range(void* data, std::size_t bytes) {
   counter.access(data, bytes, kWrite);
 }
+int __tsan_atomic32_exchange(volatile void* data, int value, int /*order*/) {
+  auto* at = const_cast<void*>(data);
+  counter.access(at, sizeof value, kRead);
+  counter.access(at, sizeof value, kWrite);
+  return __atomic_exchange_n(static_cast<int*>(at), value, __ATOMIC_SEQ_CST);
+}
 void __tsan_init() {}
 void __tsan_func_entry(void* /*caller*/) {}
 void __tsan_func_exit() {}
