@@ -4,6 +4,10 @@
 // scratch, no second pass, one rounding. cuDNN has no engine for 16-bit factors and f32 dw, so such a weight
 // gradient is a 16-bit tensor in scratch memory first: its f32 sums are rounded once, and a kernel widens
 // them into dw or adds them to it.
+//
+// Engines want channels in whole 16-byte vectors; a stem's images have three. With autotune the forward and
+// the weight gradient of such a convolution are tried with zero channels added in scratch memory, too, the
+// copies' time included. The result is the same sum, with zeros in it.
 #pragma once
 
 #include <functional>
@@ -40,11 +44,18 @@ class Convolutions {
   struct Pointers {
     void *input, *weight, *output;
   };
-  void run(const char* op, Stream& stream, const Convolution& convolution, const Pointers& pointers);
-  cudnnStatus_t execute(const char* op, Stream& stream, const ConvolutionPlan& plan,
-                        const Pointers& pointers);
-  void tune(const char* op, Stream& stream, const Convolution& convolution, ConvolutionPlan& plan,
-            Pointers pointers);
+  struct Call {
+    const char* op;
+    Stream& stream;
+    Convolution convolution;  // accumulate: the plan adds
+    Pointers pointers;        // the weight gradient is f32
+    GradMode mode;
+  };
+  void run(const Call& call);
+  // The plan, which may be one with padded channels, and the kernels that it needs before and after.
+  cudnnStatus_t execute(const Call& call, const ConvolutionPlan& plan);
+  void tune(Call call, ConvolutionPlan& plan);
+  float settle_on_fastest(const Call& call, ConvolutionPlan& plan);  // milliseconds of that one
 
   CudnnHandle handle_;
   ConvolutionPlans plans_;
@@ -53,8 +64,12 @@ class Convolutions {
   Warn warn_;
 };
 
-// dw (+)= sums, exactly. count elements; sums holds `type`, a 16-bit one.
-void widen_weight_gradient(Stream& stream, DType type, const void* sums, float* dw, std::int64_t count,
-                           GradMode mode);
+// y = x with channels of zeros added: x is [rows, channels], y [rows, padded], whole vectors of 16 bytes.
+void pad_channels(Stream& stream, DType type, const void* x, void* y, std::int64_t rows,
+                  std::int64_t channels, std::int64_t padded);
+
+// dw (+)= sums, exactly: dw is [rows, channels], sums holds [rows, padded] of `type`.
+void widen_weight_gradient(Stream& stream, DType type, const void* sums, float* dw, std::int64_t rows,
+                           std::int64_t channels, std::int64_t padded, GradMode mode);
 
 }  // namespace lockstep::cuda

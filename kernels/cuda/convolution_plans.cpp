@@ -121,6 +121,11 @@ std::string describe(const Convolution& convolution) {
                      s.c_out, s.kernel, s.stride, s.padding, convolution.accumulate ? ", accumulated" : "");
 }
 
+std::int64_t channels_in_vectors(std::int64_t channels, DType type) {
+  const std::int64_t vector = 16 / size_of(type);
+  return (channels + vector - 1) / vector * vector;
+}
+
 Descriptor convolution_graph(const Convolution& convolution) {
   const ConvShape& s = convolution.shape;
   const Attributes names = attributes_of(convolution.direction);

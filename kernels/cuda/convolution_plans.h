@@ -36,6 +36,9 @@ enum TensorId : std::int64_t { kInput = 1, kWeight = 2, kOutput = 3 };
 
 std::string describe(const Convolution& convolution);
 
+// How many channels fill whole 16-byte vectors of the type.
+std::int64_t channels_in_vectors(std::int64_t channels, DType type);
+
 // The operation graph, finalized: one convolution on dense NHWC tensors and KRSC weights.
 Descriptor convolution_graph(const Convolution& convolution);
 
@@ -50,6 +53,7 @@ class ConvolutionPlan {
   // Error(device) where no candidate is left.
   ConvolutionPlan(const Convolution& convolution, const DeviceProperties& properties, Precision precision);
 
+  const Convolution& convolution() const { return convolution_; }
   const Descriptor& plan() const { return plan_; }
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
   bool uses_tensor_cores() const;
@@ -86,6 +90,7 @@ class ConvolutionPlans {
 
   ConvolutionPlan& get(const Convolution& convolution);  // stays where it is
   const DeviceProperties& properties() const { return properties_; }
+  Precision precision() const { return precision_; }
 
  private:
   using Key = std::array<std::int64_t, 11>;

@@ -7,9 +7,11 @@
 namespace lockstep::cuda {
 
 enum class Area {
-  product,  // of a matrix product or convolution, before it is rounded or added
-  sums,     // of each block, to be added
-  plan,     // what a cuDNN plan asks for
+  product,       // of a matrix product or convolution, before it is rounded or added
+  sums,          // of each block, to be added
+  padded_input,  // of a convolution, with channels of zeros
+  padded_weight,
+  plan,  // what a cuDNN plan asks for
   count
 };
 

@@ -54,6 +54,11 @@ struct Sweep {
       plan({cuda::Direction::backward_weight, shape, type, accumulate}, precision);
     }
     plan({cuda::Direction::forward, shape, type, false}, precision);
+    ConvShape padded = shape;  // which --autotune tries beside the others
+    padded.c_in = cuda::channels_in_vectors(shape.c_in, type);
+    if (padded == shape) return;
+    plan({cuda::Direction::backward_weight, padded, type, false}, precision);
+    plan({cuda::Direction::forward, padded, type, false}, precision);
   }
   void networks(std::int64_t batch, std::int64_t size) {
     for (const bool imagenet_stem : {true, false}) {

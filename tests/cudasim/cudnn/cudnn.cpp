@@ -39,7 +39,7 @@ struct State {
   std::mutex mutex;
   std::map<cudnnBackendDescriptor_t, VariantPack> packs;
   int refusals = 0;
-  int slow = 0;
+  std::int64_t executions = 0, slow_from = 0, slow_to = 0;
 };
 
 State& state() {
@@ -120,7 +120,8 @@ void bind(Tensor& tensor, const VariantPack& pack) {
 // Whether this execution is one of the slow ones.
 bool is_slow() {
   const std::lock_guard lock(state().mutex);
-  return state().slow > 0 && state().slow-- > 0;
+  const std::int64_t execution = state().executions++;
+  return execution >= state().slow_from && execution < state().slow_to;
 }
 
 void execute(cudnnContext& handle, cudnnBackendDescriptor_t descriptor, const VariantPack& pack) {
@@ -147,9 +148,10 @@ void refuse_plans(int count) {
   state().refusals = count;
 }
 
-void slow_plans(int count) {
+void slow_plans(int count, int first) {
   const std::lock_guard lock(state().mutex);
-  state().slow = count;
+  state().slow_from = state().executions + first;
+  state().slow_to = state().slow_from + count;
 }
 
 std::string gpu_properties(const std::string& name) {

@@ -10,8 +10,8 @@ namespace cudasim {
 
 // The next `count` executions fail as on a device that cannot run the plan, and enqueue nothing.
 void refuse_plans(int count);
-// The next `count` executions take some milliseconds longer.
-void slow_plans(int count);
+// After `first` more executions, `count` take some milliseconds longer.
+void slow_plans(int count, int first = 0);
 
 // The properties of a GPU as cuDNN's JSON: "h200", "a100" or "rtx4090". Simulated devices are H200s.
 std::string gpu_properties(const std::string& name);

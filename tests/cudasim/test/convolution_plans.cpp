@@ -23,7 +23,7 @@ using cuda::Precision;
 
 namespace {
 
-constexpr ConvShape kSmall{2, 5, 7, 3, 8, 3, 2, 1};
+constexpr ConvShape kSmall{2, 5, 7, 4, 8, 3, 2, 1};
 
 }  // namespace
 
@@ -130,8 +130,8 @@ TEST_CASE("a device that refuses a plan is given the next one, and told of once"
                                   [&](const std::string& text) { told.push_back(text); });
   CudaBackend backend({.kind = DeviceKind::cuda});
   const auto stream = backend.make_compute_stream();
-  const TestTensor x(backend, *stream, DType::f32, Layout::nhwc, {2, 5, 7, 3}, uniform(210, -1, 1, 1));
-  const TestTensor w(backend, *stream, DType::f32, Layout::ohwi, {8, 3, 3, 3}, uniform(216, -1, 1, 2));
+  const TestTensor x(backend, *stream, DType::f32, Layout::nhwc, {2, 5, 7, 4}, uniform(280, -1, 1, 1));
+  const TestTensor w(backend, *stream, DType::f32, Layout::ohwi, {8, 3, 3, 4}, uniform(288, -1, 1, 2));
   const TestTensor y(backend, *stream, DType::f32, Layout::nhwc, {2, 3, 4, 8}, {});
   const auto run = [&] { convolutions.conv2d_forward(*stream, kSmall, x, w, y); };
   run();
@@ -157,12 +157,12 @@ TEST_CASE("autotune: the fastest candidate is kept, and gives the result that wa
     const auto tensor = [&](Layout layout, const Shape& shape, std::uint64_t seed) {
       return TestTensor(backend, *stream, DType::f32, layout, shape, uniform(shape.numel(), -1, 1, seed));
     };
-    const auto x = tensor(Layout::nhwc, {2, 5, 7, 3}, 1), w = tensor(Layout::ohwi, {8, 3, 3, 3}, 2),
+    const auto x = tensor(Layout::nhwc, {2, 5, 7, 4}, 1), w = tensor(Layout::ohwi, {8, 3, 3, 4}, 2),
                y = tensor(Layout::nhwc, {2, 3, 4, 8}, 3);
     std::vector<Values> results;
     for (cuda::Convolutions* convolutions : {&plain, &tuned}) {
-      const auto out = tensor(Layout::nhwc, {2, 3, 4, 8}, 4), dx = tensor(Layout::nhwc, {2, 5, 7, 3}, 5),
-                 dw = tensor(Layout::ohwi, {8, 3, 3, 3}, 6);
+      const auto out = tensor(Layout::nhwc, {2, 3, 4, 8}, 4), dx = tensor(Layout::nhwc, {2, 5, 7, 4}, 5),
+                 dw = tensor(Layout::ohwi, {8, 3, 3, 4}, 6);
       if (convolutions == &tuned) cudasim::slow_plans(4);  // the first candidate: a warm-up and three runs
       convolutions->conv2d_forward(*stream, kSmall, x, w, out);
       convolutions->conv2d_backward_data(*stream, kSmall, y, w, dx, mode);
@@ -186,10 +186,76 @@ TEST_CASE("autotune: a candidate that the device refuses is passed over") {
                            [](const std::string& text) { FAIL(text); });
   CudaBackend backend({.kind = DeviceKind::cuda});
   const auto stream = backend.make_compute_stream();
-  const TestTensor x(backend, *stream, DType::f32, Layout::nhwc, {2, 5, 7, 3}, uniform(210, -1, 1, 1));
-  const TestTensor w(backend, *stream, DType::f32, Layout::ohwi, {8, 3, 3, 3}, uniform(216, -1, 1, 2));
+  const TestTensor x(backend, *stream, DType::f32, Layout::nhwc, {2, 5, 7, 4}, uniform(280, -1, 1, 1));
+  const TestTensor w(backend, *stream, DType::f32, Layout::ohwi, {8, 3, 3, 4}, uniform(288, -1, 1, 2));
   const TestTensor y(backend, *stream, DType::f32, Layout::nhwc, {2, 3, 4, 8}, {});
   cudasim::refuse_plans(1);
   tuned.conv2d_forward(*stream, kSmall, x, w, y);
   CHECK(tuned.plans().get({Direction::forward, kSmall, DType::f32, false}).position() > 0);
+}
+
+namespace {
+
+// How often autotuning runs the candidates of a convolution: each a warm-up and three times.
+int runs_of_candidates(const cuda::Convolution& convolution) {
+  const auto device = DeviceProperties::of_device(0);
+  ConvolutionPlan plan(convolution, device, Precision::fp32);
+  int candidates = 1;
+  while (candidates < 8 && plan.advance(device)) ++candidates;
+  return 4 * candidates;
+}
+
+// The candidates of `wanted` that are slow next: those as it is, or those with padded channels.
+void slow_down(const cuda::Convolution& wanted, std::int64_t padded_channels, bool padded) {
+  cuda::Convolution other = wanted;
+  other.shape.c_in = padded_channels;
+  other.accumulate = false;
+  const int first = runs_of_candidates(wanted);
+  padded ? cudasim::slow_plans(runs_of_candidates(other), first) : cudasim::slow_plans(first);
+}
+
+}  // namespace
+
+TEST_CASE("autotune: channels are padded where that is faster, and the result is what was asked for") {
+  constexpr ConvShape kStem{2, 9, 7, 3, 8, 3, 2, 1};
+  cuda::Workspace workspace{CudaAllocator(0)};
+  const auto refused = [](const std::string& text) { FAIL(text); };
+  CudaBackend backend({.kind = DeviceKind::cuda});
+  const auto stream = backend.make_compute_stream();
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    const auto tensor = [&](DType of, Layout layout, const Shape& shape, std::uint64_t seed) {
+      return TestTensor(backend, *stream, of, layout, shape, uniform(shape.numel(), -1, 1, seed));
+    };
+    const auto x = tensor(type, Layout::nhwc, {2, 9, 7, 3}, 1),
+               w = tensor(type, Layout::ohwi, {8, 3, 3, 3}, 2),
+               dy = tensor(type, Layout::nhwc, {2, 5, 4, 8}, 3);
+    const std::int64_t vector = type == DType::f32 ? 4 : 8;
+    for (const bool padding_is_fast : {true, false}) {
+      for (const GradMode mode : {GradMode::overwrite, GradMode::accumulate}) {
+        CAPTURE(name_of(type), padding_is_fast, mode == GradMode::accumulate);
+        cuda::Convolutions plain(DeviceProperties::of_device(0), workspace, Precision::fp32, false, refused);
+        cuda::Convolutions tuned(DeviceProperties::of_device(0), workspace, Precision::fp32, true, refused);
+        const cuda::Convolution forward{Direction::forward, kStem, type, false};
+        const cuda::Convolution weight{Direction::backward_weight, kStem, type,
+                                       type == DType::f32 && mode == GradMode::accumulate};
+        std::vector<Values> results;
+        for (cuda::Convolutions* convolutions : {&plain, &tuned}) {
+          const auto y = tensor(type, Layout::nhwc, {2, 5, 4, 8}, 4),
+                     dw = tensor(DType::f32, Layout::ohwi, {8, 3, 3, 3}, 5);
+          if (convolutions == &tuned) slow_down(forward, vector, !padding_is_fast);
+          convolutions->conv2d_forward(*stream, kStem, x, w, y);
+          if (convolutions == &tuned) slow_down(weight, vector, !padding_is_fast);
+          convolutions->conv2d_backward_weight(*stream, kStem, x, dy, dw, mode);
+          results.push_back(y.read());
+          results.push_back(dw.read());
+        }
+        cudasim::slow_plans(0);
+        for (std::size_t i = 0; i < 2; ++i) CHECK(compare(results[i], results[i + 2], 1e-6, 1e-6) == "");
+        for (const cuda::Convolution& wanted : {forward, weight}) {
+          CHECK(plain.plans().get(wanted).convolution().shape.c_in == 3);
+          CHECK(tuned.plans().get(wanted).convolution().shape.c_in == (padding_is_fast ? vector : 3));
+        }
+      }
+    }
+  }
 }
