@@ -133,7 +133,8 @@ void Convolutions::run(const Call& call) {
   for (;;) {
     const cudnnStatus_t status = execute(call, plan);
     if (status == CUDNN_STATUS_SUCCESS) return;
-    // A refused plan has not touched the result. The next one stays the plan, so each is tried, and told, once.
+    // A refused plan has not touched the result. The next one stays the plan, so each is tried, and told,
+    // once.
     const std::string refused =
         fmt::format("{} ({})", describe(plan.convolution()), cudnnGetErrorString(status));
     if (!plan.advance(plans_.properties())) CUDNN_CHECK(status);
