@@ -236,7 +236,8 @@ int main(int argc, char** argv) {
   BenchOptions bench;
   return run_program(argc, argv,
                      {"Times the training step: mpirun -np 2 step_bench",
-                      {OptionGroup::model, OptionGroup::data, OptionGroup::recipe, OptionGroup::machine},
+                      {OptionGroup::model, OptionGroup::data, OptionGroup::recipe, OptionGroup::job,
+                       OptionGroup::compute, OptionGroup::communication},
                       {{"warmup", "Steps before the timed ones", &bench.warmup},
                        {"steps", "Timed steps", &bench.steps, 1},
                        {"json", "Write the result to this file, as one JSON object", &bench.json}},

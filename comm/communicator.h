@@ -12,13 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "comm/reduction.h"
 #include "core/allocator.h"
 #include "core/dtype.h"
 #include "core/stream.h"
 
 namespace lockstep {
-
-enum class ReduceOp { mean, sum, max };
 
 class Communicator {
  public:
@@ -33,10 +32,18 @@ class Communicator {
   virtual Stream& stream() = 0;
   // Memory on which a collective needs no copy.
   virtual Allocator& allocator() = 0;
+  // The allocator gets room for `bytes` more on which a collective needs no copy; false: there is none such.
+  // All ranks call it with the same bytes, and then allocate in the same order.
+  virtual bool reserve(std::int64_t /*bytes*/) { return false; }
 
   // data[0..count) of f32, in place: the same bits on every rank. mean is the sum times 1/size in the same
   // task. The data must live, and be left alone, until the collective is done on the stream.
   virtual void all_reduce(float* data, std::int64_t count, ReduceOp op, const std::string& what) = 0;
+  // The same for its halves, and for one rank's data. reduce_scatter leaves chunk_of(count, size, rank)
+  // reduced on each rank and the rest undefined; all_gather spreads these chunks.
+  virtual void reduce_scatter(float* data, std::int64_t count, ReduceOp op, const std::string& what) = 0;
+  virtual void all_gather(float* data, std::int64_t count, const std::string& what) = 0;
+  virtual void broadcast(float* data, std::int64_t count, int root, const std::string& what) = 0;
 
   // Work of this communicator that it did not enqueue itself (a replayed recording) is done at `done`: a
   // peer that keeps it waiting is noticed as in a collective.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/cuda_communicator.h"
+#include "comm/mpi_check.h"
 #include "comm/mpi_communicator.h"
 #include "comm/process.h"
 #include "comm/single_communicator.h"
@@ -55,7 +56,6 @@ class Process::Impl {
   ~Impl();
 
   std::chrono::seconds timeout;
-  HostAllocator allocator;
   std::unique_ptr<Watchdog> watchdog;  // null: one process, MPI is not initialised
   std::unique_ptr<Communicator> communicator;
   MpiCommunicator* mpi = nullptr;           // the communicator, where it is MPI's
@@ -107,13 +107,9 @@ void Process::Impl::init_mpi(const LaunchInfo& launch) {
   }
   check_same_build(MPI_COMM_WORLD, size);
 
-  MPI_Comm local = MPI_COMM_NULL;
-  MPI_CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &local));
-  MPI_CHECK(MPI_Comm_rank(local, &local_rank));
-  MPI_CHECK(MPI_Comm_size(local, &local_size));
-  MPI_CHECK(MPI_Comm_free(&local));
-
-  auto over_mpi = std::make_unique<MpiCommunicator>(MPI_COMM_WORLD, allocator, *watchdog);
+  auto over_mpi = std::make_unique<MpiCommunicator>(MPI_COMM_WORLD, *watchdog);
+  local_rank = over_mpi->local_rank();
+  local_size = over_mpi->local_size();
   mpi = over_mpi.get();
   communicator = std::move(over_mpi);
 }
@@ -156,6 +152,10 @@ Communicator& Process::communicator() {
 
 void Process::use_cuda(int device) {
   impl_->on_device = make_cuda_communicator(*impl_->communicator, device, impl_->timeout);
+}
+
+void Process::use_all_reduce(const std::string& name) {
+  if (impl_->mpi != nullptr) impl_->mpi->use_all_reduce(name);
 }
 
 void Process::abort(ExitCode code) {

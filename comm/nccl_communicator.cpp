@@ -114,11 +114,40 @@ std::string NcclCommunicator::description() const {
                      setting("protocol", "NCCL_PROTO"));
 }
 
-void NcclCommunicator::all_reduce(float* data, std::int64_t count, ReduceOp op, const std::string& what) {
-  NCCL_CHECK(ncclAllReduce(data, data, static_cast<std::size_t>(count), ncclFloat, nccl_op(op), comm_,
-                           static_cast<cudaStream_t>(stream_.native_handle())),
-             fmt::format("{} on rank {}", what, rank()), comm_);
+void NcclCommunicator::enqueued(ncclResult_t result, const std::string& what) {
+  NCCL_CHECK(result, fmt::format("{} on rank {}", what, rank()), comm_);
   if (!stream_.recording()) watch(what, stream_.record());
+}
+
+std::int64_t NcclCommunicator::chunk(std::int64_t count, const std::string& what) const {
+  LOCKSTEP_CHECK(count % size() == 0, "{}: {} elements are no multiple of {} ranks", what, count, size());
+  return count / size();
+}
+
+void NcclCommunicator::all_reduce(float* data, std::int64_t count, ReduceOp op, const std::string& what) {
+  enqueued(ncclAllReduce(data, data, static_cast<std::size_t>(count), ncclFloat, nccl_op(op), comm_,
+                         static_cast<cudaStream_t>(stream_.native_handle())),
+           what);
+}
+
+void NcclCommunicator::reduce_scatter(float* data, std::int64_t count, ReduceOp op, const std::string& what) {
+  const std::int64_t part = chunk(count, what);
+  enqueued(ncclReduceScatter(data, data + part * rank(), static_cast<std::size_t>(part), ncclFloat,
+                             nccl_op(op), comm_, static_cast<cudaStream_t>(stream_.native_handle())),
+           what);
+}
+
+void NcclCommunicator::all_gather(float* data, std::int64_t count, const std::string& what) {
+  const std::int64_t part = chunk(count, what);
+  enqueued(ncclAllGather(data + part * rank(), data, static_cast<std::size_t>(part), ncclFloat, comm_,
+                         static_cast<cudaStream_t>(stream_.native_handle())),
+           what);
+}
+
+void NcclCommunicator::broadcast(float* data, std::int64_t count, int root, const std::string& what) {
+  enqueued(ncclBroadcast(data, data, static_cast<std::size_t>(count), ncclFloat, root, comm_,
+                         static_cast<cudaStream_t>(stream_.native_handle())),
+           what);
 }
 
 void NcclCommunicator::watch(const std::string& what, const Event& done) {

@@ -35,6 +35,10 @@ class NcclCommunicator final : public Communicator {
   Allocator& allocator() override { return allocator_; }
 
   void all_reduce(float* data, std::int64_t count, ReduceOp op, const std::string& what) override;
+  // count must be a multiple of size().
+  void reduce_scatter(float* data, std::int64_t count, ReduceOp op, const std::string& what) override;
+  void all_gather(float* data, std::int64_t count, const std::string& what) override;
+  void broadcast(float* data, std::int64_t count, int root, const std::string& what) override;
   void watch(const std::string& what, const Event& done) override;
 
   void all_reduce_host(double* data, std::int64_t count, ReduceOp op, const std::string& what) override {
@@ -49,6 +53,9 @@ class NcclCommunicator final : public Communicator {
   void barrier(const std::string& what) override { host_.barrier(what); }
 
  private:
+  // A collective was enqueued, with this result.
+  void enqueued(ncclResult_t result, const std::string& what);
+  std::int64_t chunk(std::int64_t count, const std::string& what) const;
   void follow(const std::string& what, const Event& done);
   std::string asynchronous_error(const std::string& what);
   void abort();

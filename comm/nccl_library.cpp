@@ -14,6 +14,9 @@ struct Nccl {
   LOCKSTEP_FUNCTION(ncclGetUniqueId);
   LOCKSTEP_FUNCTION(ncclCommInitRankConfig);
   LOCKSTEP_FUNCTION(ncclAllReduce);
+  LOCKSTEP_FUNCTION(ncclReduceScatter);
+  LOCKSTEP_FUNCTION(ncclAllGather);
+  LOCKSTEP_FUNCTION(ncclBroadcast);
   LOCKSTEP_FUNCTION(ncclCommGetAsyncError);
   LOCKSTEP_FUNCTION(ncclCommAbort);
   LOCKSTEP_FUNCTION(ncclCommDestroy);
@@ -43,6 +46,18 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
   return nccl().ncclAllReduce(from, to, count, type, op, comm, stream);
+}
+ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return nccl().ncclReduceScatter(from, to, count, type, op, comm, stream);
+}
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return nccl().ncclAllGather(from, to, count, type, comm, stream);
+}
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return nccl().ncclBroadcast(from, to, count, type, root, comm, stream);
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return nccl().ncclCommGetAsyncError(comm, error);

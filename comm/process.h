@@ -41,6 +41,9 @@ class Process {
   // From now on for tensors on this rank's CUDA device. All ranks call it together; errors as of
   // make_cuda_communicator().
   void use_cuda(int device);
+  // From now on host tensors are reduced this way: --allreduce ring, tree, doubling, shm, mpi or auto. All
+  // ranks call it together, with the same name.
+  void use_all_reduce(const std::string& name);
 
   // Ends the whole job with this code, from any thread, without waiting for anybody. The message is already
   // printed.

@@ -19,6 +19,9 @@ class SingleCommunicator final : public Communicator {
   Allocator& allocator() override { return *allocator_; }
 
   void all_reduce(float*, std::int64_t, ReduceOp, const std::string&) override {}
+  void reduce_scatter(float*, std::int64_t, ReduceOp, const std::string&) override {}
+  void all_gather(float*, std::int64_t, const std::string&) override {}
+  void broadcast(float*, std::int64_t, int, const std::string&) override {}
   // Host collectives come after the work on the stream, here as in a job of many ranks.
   void all_reduce_host(double*, std::int64_t, ReduceOp, const std::string&) override {
     stream_->synchronize();

@@ -13,8 +13,9 @@ namespace {
 
 using namespace lockstep;
 
-const std::vector<OptionGroup> kGroups = {OptionGroup::model, OptionGroup::data, OptionGroup::recipe,
-                                          OptionGroup::machine, OptionGroup::run};
+const std::vector<OptionGroup> kGroups = {
+    OptionGroup::model,   OptionGroup::data,          OptionGroup::recipe, OptionGroup::job,
+    OptionGroup::compute, OptionGroup::communication, OptionGroup::run};
 
 // The declaration order is the lifetime order: tracer, engine, trainer. The communicator belongs to the
 // process.

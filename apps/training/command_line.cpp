@@ -25,10 +25,13 @@ std::string help_line(const std::string& option, const std::string& text) {
   return fmt::format("  {:<30}  {}\n", option, text);
 }
 
+std::string choices_text(const std::vector<std::string>& choices) {
+  return choices.empty() ? "" : fmt::format(" ({})", fmt::join(choices, ", "));
+}
+
 // "  --lr NUMBER    Learning rate after warm-up [0.05]"
 std::string help_line(const OptionRow& row) {
-  std::string text = row.help;
-  if (!row.choices.empty()) text += fmt::format(" ({})", fmt::join(row.choices, ", "));
+  std::string text = row.help + choices_text(row.choices);
   if (row.unset[0] != '\0') {
     text += fmt::format(" [{}]", row.unset);
   } else if (type_of(row)[0] != '\0') {
@@ -49,9 +52,10 @@ std::string help_text(const std::string& program, const std::string& description
   text += help_line("--config TEXT", "Read options from this file; the command line wins [none]");
   for (const ExtraOption& row : extra) {
     const bool number = std::holds_alternative<std::int64_t*>(row.target);
-    const std::string value = number ? fmt::format("{}", *std::get<std::int64_t*>(row.target)) : "none";
+    std::string value = std::visit([](auto* target) { return fmt::format("{}", *target); }, row.target);
+    if (value.empty()) value = "none";
     text += help_line(fmt::format("--{}{}", row.name, number ? " INTEGER" : " TEXT"),
-                      fmt::format("{} [{}]", row.help, value));
+                      fmt::format("{}{} [{}]", row.help, choices_text(row.choices), value));
   }
   for (const OptionGroup group : groups) {
     text += fmt::format("\n{}\n", title_of(group));
@@ -72,22 +76,30 @@ CLI::Option* add_value(CLI::App& app, const OptionRow& row, bool& target) {
   return app.add_flag(fmt::format("--{}{}", row.name, no), target);
 }
 
-void check(const OptionRow& row, const std::string& value) {
+// Row: of either table.
+template <class Row>
+void check(const Row& row, const std::string& value) {
   if (row.choices.empty() || std::find(row.choices.begin(), row.choices.end(), value) != row.choices.end())
     return;
   fail(ExitCode::usage, "--{} {}: not known; choose one of {}", row.name, value,
        fmt::join(row.choices, ", "));
 }
 
-// Row: of either table.
 template <class Row, class T>
-void check(const Row& row, T value) {
+void check_range(const Row& row, T value) {
   const auto number = static_cast<double>(value);
   if (number >= row.low && number <= row.high) return;
   fail(ExitCode::usage, "--{} {}: out of range, it takes {} to {}", row.name, value, row.low, row.high);
 }
 
 void check(const OptionRow&, bool) {}
+void check(const OptionRow& row, double value) {
+  check_range(row, value);
+}
+template <class Row>
+void check(const Row& row, std::int64_t value) {
+  check_range(row, value);
+}
 
 // The parser takes an empty number for 0; it is more likely to be a shell variable that is not set.
 void refuse_empty_values(const CLI::App& app) {
@@ -109,7 +121,7 @@ struct Parsed {
 void check_all(const std::vector<Parsed>& parsed, const Options& options,
                const std::vector<ExtraOption>& extra) {
   for (const ExtraOption& row : extra) {
-    if (const auto* number = std::get_if<std::int64_t*>(&row.target)) check(row, **number);
+    std::visit([&](auto* target) { check(row, *target); }, row.target);
   }
   for (const auto& [row, option] : parsed) {
     if (option->count() == 0) continue;  // a default may be a mark that no user can type
@@ -138,7 +150,9 @@ std::string parse_command_line(int argc, const char* const* argv, const std::vec
     parsed.push_back({&row, option});
   }
   for (const ExtraOption& row : extra) {
-    std::visit([&](auto* target) { app.add_option(std::string("--") + row.name, *target); }, row.target);
+    CLI::Option* option = std::visit(
+        [&](auto* target) { return app.add_option(std::string("--") + row.name, *target); }, row.target);
+    if (row.bytes) option->transform(CLI::AsSizeValue(false));
   }
   try {
     app.parse(argc, argv);
@@ -150,7 +164,8 @@ std::string parse_command_line(int argc, const char* const* argv, const std::vec
   if (print_version) return version_text();
   refuse_empty_values(app);
   check_all(parsed, options, extra);
-  options.batch_size_given = app.get_option("--batch-size")->count() > 0;
+  const CLI::Option* batch = app.get_option_no_throw("--batch-size");
+  options.batch_size_given = batch && batch->count() > 0;
   return "";
 }
 

@@ -99,6 +99,7 @@ void Engine::build_model() {
   for (const Parameter& p : store_.parameters()) items.emplace_back(p.name, p.shape.to_string());
   verify_equal(communicator_, "parameter", items);
   on_all_ranks([&] { refuse_single_values(); });
+  communicator_.reserve(store_.flat_size() * size_of(DType::f32) + TrainStep::kReducedBytes);
   all_or_none(communicator_, [&] {
     const std::int64_t batch = std::min(options_.batch_size, std::max(samples_, datasets_.test.size()));
     const DType compute = compute_type(options_);

@@ -115,12 +115,22 @@ std::vector<OptionRow> recipe_rows() {
   };
 }
 
-std::vector<OptionRow> machine_rows() {
+std::vector<OptionRow> job_rows() {
   return {
       {.name = "device",
        .field = &O::device,
        .help = "Where the work runs",
        .choices = {"auto", "cpu", "cuda", "reference"}},
+      {.name = "timeout",
+       .field = &O::timeout,
+       .help = "Seconds that a collective may wait for a rank",
+       .low = 1,
+       .high = 1e6},
+  };
+}
+
+std::vector<OptionRow> compute_rows() {
+  return {
       {.name = "dtype",
        .field = &O::dtype,
        .help = "Type of activations and working weights",
@@ -131,6 +141,15 @@ std::vector<OptionRow> machine_rows() {
        .low = 1,
        .high = 4096,
        .unset = "granted cores / ranks of the host"},
+      {.name = "cuda-graph", .field = &O::cuda_graph, .help = "Replay each step as one CUDA graph"},
+      {.name = "autotune",
+       .field = &O::autotune,
+       .help = "CUDA: take the fastest plan of each convolution, by the clock"},
+  };
+}
+
+std::vector<OptionRow> communication_rows() {
+  return {
       {.name = "first-bucket-cap-mb",
        .field = &O::first_bucket_cap_mb,
        .help = "MiB that close the first gradient bucket",
@@ -140,15 +159,10 @@ std::vector<OptionRow> machine_rows() {
        .help = "MiB that close each further gradient bucket",
        .high = 1e6},
       {.name = "overlap", .field = &O::overlap, .help = "Average gradients while backward is still running"},
-      {.name = "cuda-graph", .field = &O::cuda_graph, .help = "Replay each step as one CUDA graph"},
-      {.name = "autotune",
-       .field = &O::autotune,
-       .help = "CUDA: take the fastest plan of each convolution, by the clock"},
-      {.name = "timeout",
-       .field = &O::timeout,
-       .help = "Seconds that a collective may wait for a rank",
-       .low = 1,
-       .high = 1e6},
+      {.name = "allreduce",
+       .field = &O::allreduce,
+       .help = "How gradients are summed; auto: nccl on GPUs, else shm",
+       .choices = {"auto", "ring", "tree", "doubling", "shm", "mpi", "nccl"}},
   };
 }
 
@@ -206,8 +220,12 @@ const char* title_of(OptionGroup group) {
       return "Data";
     case OptionGroup::recipe:
       return "Recipe";
-    case OptionGroup::machine:
-      return "Machine";
+    case OptionGroup::job:
+      return "Job";
+    case OptionGroup::compute:
+      return "Compute";
+    case OptionGroup::communication:
+      return "Communication";
     case OptionGroup::run:
       return "Run";
   }
@@ -223,7 +241,9 @@ const std::vector<OptionRow>& option_table() {
     add(OptionGroup::model, model_rows());
     add(OptionGroup::data, data_rows());
     add(OptionGroup::recipe, recipe_rows());
-    add(OptionGroup::machine, machine_rows());
+    add(OptionGroup::job, job_rows());
+    add(OptionGroup::compute, compute_rows());
+    add(OptionGroup::communication, communication_rows());
     add(OptionGroup::run, run_rows());
     return all;
   }();

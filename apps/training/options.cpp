@@ -114,6 +114,12 @@ Options resolve(const Options& given, int ranks, int local_ranks, const std::str
     if (!given_too || options.device == "cuda") continue;
     fail(ExitCode::usage, "{} needs --device cuda, and this is --device {}", name, options.device);
   }
+  if (options.allreduce != "auto" && (options.allreduce == "nccl") != (options.device == "cuda")) {
+    fail(ExitCode::usage,
+         "--allreduce {} does not go with --device {}: GPUs use nccl (NCCL_ALGO chooses its algorithm), the "
+         "others shm, ring, tree, doubling or mpi",
+         options.allreduce, options.device);
+  }
   if (options.dtype == "tf32" && options.device != "cuda") {
     fail(ExitCode::usage,
          "--dtype tf32 is how a GPU multiplies fp32, and this is --device {}: use --dtype fp32, or --device "
@@ -179,8 +185,12 @@ Items verified_items(const Options& options) {
 Items verified_items(const std::vector<ExtraOption>& extra) {
   Items items;
   for (const ExtraOption& row : extra) {
-    const auto* number = std::get_if<std::int64_t*>(&row.target);
-    if (number) items.emplace_back(std::string("--") + row.name, fmt::format("{}", **number));
+    const std::string name = std::string("--") + row.name;
+    if (const auto* number = std::get_if<std::int64_t*>(&row.target)) {
+      items.emplace_back(name, fmt::format("{}", **number));
+    } else if (!row.choices.empty()) {
+      items.emplace_back(name, *std::get<std::string*>(row.target));
+    }
   }
   return items;
 }

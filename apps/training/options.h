@@ -40,16 +40,19 @@ struct Options {
   double label_smoothing = 0.0;
   std::int64_t seed = 0;
   std::int64_t max_skipped_steps = 10;
-  // machine
+  // job
   std::string device = "auto";
+  std::int64_t timeout = 300;
+  // compute
   std::string dtype = "fp32";
   std::int64_t threads = kUnset;
+  bool cuda_graph = false;
+  bool autotune = false;
+  // communication
   double first_bucket_cap_mb = 1.0;  // small, so that communication starts early
   double bucket_cap_mb = 25.0;
   bool overlap = true;
-  bool cuda_graph = false;
-  bool autotune = false;
-  std::int64_t timeout = 300;
+  std::string allreduce = "auto";
   // run
   std::string checkpoint_dir;
   std::int64_t checkpoint_interval = kUnset;
@@ -68,7 +71,7 @@ struct Options {
   bool batch_size_given = false;
 };
 
-enum class OptionGroup { model, data, recipe, machine, run };
+enum class OptionGroup { model, data, recipe, job, compute, communication, run };
 const char* title_of(OptionGroup group);
 
 struct OptionRow {
@@ -90,12 +93,14 @@ const std::vector<OptionRow>& option_table();
 // An upper bound of counts that no run reaches: products of two still fit an int64.
 inline constexpr double kMany = 1e9;
 
-// An option of one program only (step_bench --steps). A text is a path.
+// An option of one program only (step_bench --steps). A text without choices is a path.
 struct ExtraOption {
   const char* name;
   const char* help;
   std::variant<std::int64_t*, std::string*> target;
-  double low = 0, high = kMany;  // of a number, inclusive
+  double low = 0, high = kMany;           // of a number, inclusive
+  std::vector<std::string> choices = {};  // of a text
+  bool bytes = false;                     // a number that may be written as 64K or 1GiB, powers of 1024
 };
 
 // Parses argv with the rows of `groups`, reads --config FILE (the command line wins over the file).

@@ -27,7 +27,8 @@ std::string agree_on_cuda(Process& process, const Options& given, const std::opt
       ours = why_not_cuda(process.local_rank(), process.local_size());
   });
   // Ranks on another device would not take part in what follows.
-  verify_equal(process.communicator(), "option", {{"--device", given.device}});
+  verify_equal(process.communicator(), "option",
+               {{"--device", given.device}, {"--allreduce", given.allreduce}});
   const std::vector<std::string> all = all_gather_text(process.communicator(), ours);
   const auto first =
       std::find_if(all.begin(), all.end(), [](const std::string& why) { return !why.empty(); });
@@ -52,7 +53,8 @@ ExitCode run(Process& process, const Program& program, const Options& given,
         fmt::print(stderr, "device: {}{}\n", resolved.device,
                    no_cuda.empty() ? "" : fmt::format(" (no CUDA device: {})", no_cuda));
       }
-      if (device.kind == DeviceKind::cuda) process.use_cuda(device.index);
+      device.kind == DeviceKind::cuda ? process.use_cuda(device.index)
+                                      : process.use_all_reduce(resolved.allreduce);
       verify_equal(process.communicator(), "option", verified_items(program.extra));
       return program.work({process, given, resolved, device, clock});
     });

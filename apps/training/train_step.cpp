@@ -42,6 +42,7 @@ enum : int {
   kFloats,
 };
 constexpr std::int64_t kBoardBytes = kFloats * static_cast<std::int64_t>(sizeof(float));
+static_assert(kBoardBytes <= TrainStep::kReducedBytes);
 
 }  // namespace
 

@@ -77,6 +77,8 @@ class TrainStep {
   };
 
   static constexpr LossScaleOptions kScaling{};
+  // Of the communicator's memory, beside the gradients.
+  static constexpr std::int64_t kReducedBytes = 256;
 
   // Everything is borrowed and outlives the step.
   TrainStep(Context& context, Communicator& communicator, ResNet& model, ParameterStore& store,

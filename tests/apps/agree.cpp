@@ -21,6 +21,9 @@ class LostCommunicator final : public Communicator {
   Stream& stream() override { return stream_; }
   Allocator& allocator() override { return allocator_; }
   void all_reduce(float*, std::int64_t, ReduceOp, const std::string&) override { lost(); }
+  void reduce_scatter(float*, std::int64_t, ReduceOp, const std::string&) override { lost(); }
+  void all_gather(float*, std::int64_t, const std::string&) override { lost(); }
+  void broadcast(float*, std::int64_t, int, const std::string&) override { lost(); }
   void all_reduce_host(double*, std::int64_t, ReduceOp, const std::string&) override { lost(); }
   void broadcast_host(void*, std::int64_t, int, const std::string&) override { lost(); }
   void all_gather_host(const void*, std::int64_t, void*, const std::string&) override { lost(); }

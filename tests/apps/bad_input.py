@@ -28,6 +28,7 @@ class Usage(ProgramTest):
             (["--limit-train", "1000000"], ["--limit-train 1000000", "10000"]),
             (["--limit-train", "0"], ["--limit-train 0"]),
             (["--timeout", "0"], ["--timeout 0"]),
+            (["--device", "cpu", "--allreduce", "nccl"], ["--allreduce nccl", "--device cpu", "shm, ring"]),
             (["--lr", ""], ["--lr", "empty"]),
             (["--checkpoint-dir", ""], ["--checkpoint-dir", "empty"]),
             (["--metrics", "same", "--trace", "./same"], ["--metrics and --trace", "same"]),
@@ -49,6 +50,7 @@ class Usage(ProgramTest):
     def test_other_options_on_another_rank(self):
         self.refused(run(2, [[*SMALL, "--lr", "0.1"], [*SMALL, "--lr", "0.2"]]), 5, "--lr", "'0.1'", "'0.2'", "rank 1")
         self.refused(run(2, [[*SMALL], [*SMALL, "--no-overlap"]]), 5, "--overlap", "rank 1")
+        self.refused(run(2, [[*SMALL], [*SMALL, "--allreduce", "ring"]]), 5, "--allreduce", "rank 1")
 
     def test_another_build_on_another_rank(self):
         result = run_line(one_each([[BIN / "resnet_train", *SMALL], [BIN / "step_bench"]]))

@@ -14,8 +14,9 @@ using test::TemporaryDirectory;
 
 namespace {
 
-const std::vector<OptionGroup> kAllGroups = {OptionGroup::model, OptionGroup::data, OptionGroup::recipe,
-                                             OptionGroup::machine, OptionGroup::run};
+const std::vector<OptionGroup> kAllGroups = {
+    OptionGroup::model,   OptionGroup::data,          OptionGroup::recipe, OptionGroup::job,
+    OptionGroup::compute, OptionGroup::communication, OptionGroup::run};
 
 Options parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "resnet_train");
@@ -111,18 +112,33 @@ TEST_CASE("a path survives, whatever is in it") {
   CHECK(parse({"--config", path.c_str()}).metrics == name);
 }
 
-TEST_CASE("options of one program: their range, and what is compared across ranks") {
-  std::int64_t steps = 20;
-  std::string json;
-  const std::vector<ExtraOption> extra{{"steps", "", &steps, 1}, {"json", "", &json}};
-  const auto parse_steps = [&](const char* value) {
-    const char* arguments[] = {"step_bench", "--steps", value, "--json", "out.json"};
+TEST_CASE("options of one program: their range, choices and units, and what is compared across ranks") {
+  std::int64_t steps = 20, bytes = 8;
+  std::string json, way = "ring";
+  const std::vector<ExtraOption> extra{{"steps", "", &steps, 1},
+                                       {"json", "", &json},
+                                       {"bytes", "", &bytes, 4, 1 << 30, {}, true},
+                                       {"way", "", &way, 0, 0, {"ring", "tree"}}};
+  const auto parse_one = [&](const char* option, const char* value) {
+    const char* arguments[] = {"a_bench", option, value, "--json", "out.json"};
     Options options;
-    parse_command_line(5, arguments, kAllGroups, "", extra, options);
+    parse_command_line(5, arguments, {OptionGroup::job}, "", extra, options);
   };
-  CHECK(holds(usage_error([&] { parse_steps("0"); }), "--steps 0: out of range"));
-  parse_steps("7");
-  CHECK(verified_items(extra) == Items{{"--steps", "7"}});
+  CHECK(holds(usage_error([&] { parse_one("--steps", "0"); }), "--steps 0: out of range"));
+  parse_one("--steps", "7");
+  CHECK(holds(usage_error([&] { parse_one("--bytes", "2"); }), "--bytes 2: out of range"));
+  for (const auto& [text, value] : std::vector<std::pair<const char*, std::int64_t>>{
+           {"100", 100}, {"64K", 64 << 10}, {"64KiB", 64 << 10}, {"16m", 16 << 20}, {"1G", 1 << 30}}) {
+    parse_one("--bytes", text);
+    CHECK(bytes == value);
+  }
+  CHECK(!usage_error([&] { parse_one("--bytes", "3 apples"); }).empty());
+  bytes = 4;
+  CHECK(holds(usage_error([&] { parse_one("--way", "star"); }),
+              "--way star: not known; choose one of ring, tree"));
+  parse_one("--way", "tree");
+  CHECK(holds(usage_error([&] { parse_one("--bucket-cap-mb", "5"); }), "--bucket-cap-mb"));
+  CHECK(verified_items(extra) == Items{{"--steps", "7"}, {"--bytes", "4"}, {"--way", "tree"}});
 }
 
 TEST_CASE("the device of a rank: on a host each has a CUDA device of its own") {
@@ -212,6 +228,20 @@ TEST_CASE("a type that the device does not compute in is refused, with one that 
   }
   for (const char* dtype : {"tf32", "fp16"}) CHECK(resolved("cuda", dtype).empty());
   CHECK(holds(usage_error([] { parse({"--dtype", "fp8"}); }), "fp32, tf32, bf16, fp16"));
+}
+
+TEST_CASE("a way to reduce that is not the device's is refused") {
+  const auto resolved = [](const char* device, const char* way) {
+    return usage_error([&] { resolve(parse({"--device", device, "--allreduce", way}), 2, 2, ""); });
+  };
+  for (const char* device : {"cpu", "reference", "cuda"}) {
+    CHECK(resolved(device, "auto").empty());
+    CHECK(resolved(device, "nccl").empty() == (std::string(device) == "cuda"));
+    for (const char* way : {"ring", "tree", "doubling", "shm", "mpi"})
+      CHECK(resolved(device, way).empty() == (std::string(device) != "cuda"));
+  }
+  CHECK(holds(resolved("cuda", "ring"), "--allreduce ring does not go with --device cuda: GPUs use nccl"));
+  CHECK(holds(usage_error([] { parse({"--allreduce", "star"}); }), "auto, ring, tree, doubling"));
 }
 
 TEST_CASE("threads are the granted cores shared by the ranks of the host, and at least one") {

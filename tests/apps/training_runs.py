@@ -32,6 +32,18 @@ class Lockstep(ProgramTest):
         for other in outcomes[1:]:
             self.assertEqual(other, outcomes[0])
 
+    def test_each_way_to_reduce(self):
+        """Two addends have one sum, whoever adds them: at two ranks every way gives the same bits."""
+        expected = None
+        for way in ("shm", "ring", "tree", "doubling", "mpi"):
+            metrics = self.path(f"{way}.jsonl")
+            result = self.good(run(2, [*SMALL, "--allreduce", way, "--checksums", "--metrics", metrics]))
+            self.assertRegex(result.out, rf"(?m)^communicator: {way}$")
+            found = (without_times(metrics), checksums(result))
+            expected = expected or found
+            self.assertEqual(found, expected)
+            self.good(run(3, [*SMALL, "--allreduce", way]))
+
     def test_bf16(self):
         found = checksums(self.good(run(2, [*SMALL, "--dtype", "bf16", "--checksums"])))
         self.assertEqual(len(set(found[1])), 1)

@@ -65,6 +65,32 @@ class ThreadCommunicator final : public Communicator {
   void all_reduce(float* data, std::int64_t count, ReduceOp op, const std::string& what) override {
     stream_.submit([=, this] { reduce(data, count, op, what); });
   }
+  void reduce_scatter(float* data, std::int64_t count, ReduceOp op, const std::string& what) override {
+    all_reduce(data, count, op, what);
+  }
+  void all_gather(float* data, std::int64_t count, const std::string& what) override {
+    stream_.submit([=, this] {
+      meeting_.meet(rank_, data, what, [=](const std::vector<void*>& all) {
+        const auto ranks = static_cast<int>(all.size());
+        for (int rank = 0; rank < ranks; ++rank) {
+          const Range chunk = chunk_of(count, ranks, rank);
+          const float* from = static_cast<float*>(all[static_cast<std::size_t>(rank)]) + chunk.begin;
+          for (void* to : all)
+            std::memmove(static_cast<float*>(to) + chunk.begin, from,
+                         static_cast<std::size_t>(chunk.length) * sizeof(float));
+        }
+      });
+    });
+  }
+  void broadcast(float* data, std::int64_t count, int root, const std::string& what) override {
+    stream_.submit([=, this] {
+      meeting_.meet(rank_, data, what, [=](const std::vector<void*>& all) {
+        for (void* to : all)
+          std::memmove(to, all[static_cast<std::size_t>(root)],
+                       static_cast<std::size_t>(count) * sizeof(float));
+      });
+    });
+  }
   void all_reduce_host(double* data, std::int64_t count, ReduceOp op, const std::string& what) override {
     stream_.submit([=, this] { reduce(data, count, op, what); });
     stream_.synchronize();

@@ -117,11 +117,12 @@ ncclResult_t compare(ncclComm& comm, const Call& mine) {
   return ncclSuccess;
 }
 
-void reduce(const ncclComm& comm, ncclRedOp_t op, std::size_t count, float* to) {
+// Of the pieces, from the byte `first` on.
+void reduce(const ncclComm& comm, ncclRedOp_t op, std::size_t first, std::size_t count, float* to) {
   for (std::size_t i = 0; i < count; ++i) {
-    float result = reinterpret_cast<const float*>(comm.shared->piece[0])[i];
+    float result = reinterpret_cast<const float*>(comm.shared->piece[0] + first)[i];
     for (int rank = 1; rank < comm.ranks; ++rank) {
-      const float other = reinterpret_cast<const float*>(comm.shared->piece[rank])[i];
+      const float other = reinterpret_cast<const float*>(comm.shared->piece[rank] + first)[i];
       result = op == ncclMax ? std::max(result, other) : result + other;
     }
     to[i] = op == ncclAvg ? result * (1.0f / static_cast<float>(comm.ranks)) : result;
@@ -222,8 +223,45 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDa
   cudasim::enqueue(stream, [=] {
     exchange(*comm, make_call(*comm, "ncclAllReduce", count, type, op, -1), static_cast<const char*>(from),
              bytes, [&](std::size_t offset, std::size_t length) {
-               reduce(*comm, op, length / sizeof(float),
+               reduce(*comm, op, 0, length / sizeof(float),
                       reinterpret_cast<float*>(static_cast<char*>(to) + offset));
+             });
+  });
+  return ncclSuccess;
+}
+
+// count is that of one rank's part, as everywhere in NCCL.
+ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  refuse_aborted(*comm, "ncclReduceScatter");
+  if (const ncclResult_t ordered = entry("ncclReduceScatter")) return ordered;
+  const std::size_t part = count * sizeof(float), bytes = part * static_cast<std::size_t>(comm->ranks);
+  if (type != ncclFloat || !on_device(from, bytes) || !on_device(to, part)) return ncclInvalidArgument;
+  cudasim::enqueue(stream, [=] {
+    const std::size_t begin = part * static_cast<std::size_t>(comm->rank), end = begin + part;
+    exchange(*comm, make_call(*comm, "ncclReduceScatter", count, type, op, -1),
+             static_cast<const char*>(from), bytes, [&](std::size_t offset, std::size_t length) {
+               const std::size_t first = std::max(offset, begin), last = std::min(offset + length, end);
+               if (first >= last) return;
+               reduce(*comm, op, first - offset, (last - first) / sizeof(float),
+                      reinterpret_cast<float*>(static_cast<char*>(to) + (first - begin)));
+             });
+  });
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+  refuse_aborted(*comm, "ncclAllGather");
+  if (const ncclResult_t ordered = entry("ncclAllGather")) return ordered;
+  const std::size_t part = count * sizeof(float), ranks = static_cast<std::size_t>(comm->ranks);
+  if (type != ncclFloat || !on_device(from, part) || !on_device(to, part * ranks)) return ncclInvalidArgument;
+  cudasim::enqueue(stream, [=] {
+    exchange(*comm, make_call(*comm, "ncclAllGather", count, type, -1, -1), static_cast<const char*>(from),
+             part, [&](std::size_t offset, std::size_t length) {
+               for (std::size_t rank = 0; rank < ranks; ++rank)
+                 std::memcpy(static_cast<char*>(to) + rank * part + offset, comm->shared->piece[rank],
+                             length);
              });
   });
   return ncclSuccess;

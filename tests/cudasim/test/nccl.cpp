@@ -116,6 +116,23 @@ TEST_CASE("nccl double: sum, mean, maximum and broadcast between threads") {
   }));
 }
 
+TEST_CASE("nccl double: reduce_scatter and all_gather are the halves of an all_reduce") {
+  no_errors(on_double([](Rank& rank, int index) {
+    constexpr int kPart = kCount / kRanks;
+    rank.fill(static_cast<float>(1 + 2 * index));
+    float* own = rank.data() + kPart * index;
+    check(ncclReduceScatter(rank.data(), own, kPart, ncclFloat, ncclSum, rank.comm, rank.native()));
+    EXPECT(rank.last() == (index == 1 ? 4 : 1));  // rank 0 has the other half
+    check(ncclAllGather(own, rank.data(), kPart, ncclFloat, rank.comm, rank.native()));
+    EXPECT(rank.last() == 4);
+    std::vector<float> host(10);
+    EXPECT(ncclReduceScatter(host.data(), host.data(), 5, ncclFloat, ncclSum, rank.comm, rank.native()) ==
+           ncclInvalidArgument);
+    EXPECT(ncclAllGather(own, host.data(), 5, ncclFloat, rank.comm, rank.native()) == ncclInvalidArgument);
+    EXPECT(rank.error() == ncclSuccess);
+  }));
+}
+
 TEST_CASE("nccl double: ranks that do not call the same are told") {
   using Calls = std::function<void(Rank&, int)>;
   const auto reduce = [](Rank& rank, std::size_t count, ncclRedOp_t op) {
@@ -228,6 +245,55 @@ TEST_CASE("NcclCommunicator: what it is called, sum and maximum, host collective
     communicator.barrier("test");
     EXPECT(all_gather_text(communicator, std::to_string(communicator.rank())) ==
            std::vector<std::string>{"0", "1"});
+  }));
+}
+
+TEST_CASE("NcclCommunicator: reduce_scatter, all_gather and broadcast in place, exact") {
+  no_errors(on_communicators([](NcclCommunicator& communicator) {
+    const int rank = communicator.rank();
+    for (const std::int64_t count : {2, 1000, 200'002}) {
+      Buffer memory(communicator.allocator(), count * 4);
+      std::vector<float> host(static_cast<std::size_t>(count));
+      const auto value = [](int of_rank, std::int64_t i) {
+        return static_cast<float>((i + 7 * of_rank) % 1000);
+      };
+      const auto copy = [&](void* to, const void* from, cudaMemcpyKind kind) {
+        CUDA_CHECK(cudaMemcpyAsync(to, from, host.size() * 4, kind,
+                                   static_cast<cudaStream_t>(communicator.stream().native_handle())));
+        communicator.stream().synchronize();
+      };
+      auto* data = static_cast<float*>(memory.data());
+      const auto fill = [&] {
+        for (std::int64_t i = 0; i < count; ++i) host[static_cast<std::size_t>(i)] = value(rank, i);
+        copy(data, host.data(), cudaMemcpyHostToDevice);
+      };
+      const auto count_wrong = [&](const std::function<float(std::int64_t)>& expected) {
+        copy(host.data(), data, cudaMemcpyDeviceToHost);
+        int wrong = 0;
+        for (std::int64_t i = 0; i < count; ++i) wrong += host[static_cast<std::size_t>(i)] != expected(i);
+        return wrong;
+      };
+      fill();
+      communicator.reduce_scatter(data, count, ReduceOp::mean, "test");
+      const Range mine = chunk_of(count, communicator.size(), rank);
+      const auto mean = [&](std::int64_t i) { return 0.5f * (value(0, i) + value(1, i)); };
+      EXPECT(count_wrong([&](std::int64_t i) {
+               return mine.begin <= i && i < mine.begin + mine.length ? mean(i) : value(rank, i);
+             }) == 0);
+      communicator.all_gather(data, count, "test");
+      EXPECT(count_wrong(mean) == 0);
+      fill();
+      communicator.broadcast(data, count, 1, "test");
+      EXPECT(count_wrong([&](std::int64_t i) { return value(1, i); }) == 0);
+    }
+    Buffer memory(communicator.allocator(), 12);
+    std::string refusal;
+    try {
+      communicator.reduce_scatter(static_cast<float*>(memory.data()), 3, ReduceOp::sum, "test");
+    } catch (const Error& error) {
+      refusal = error.what();
+    }
+    EXPECT(refusal.find("3 elements are no multiple of 2 ranks") != std::string::npos);
   }));
 }
 
