@@ -6,10 +6,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <set>
 
 #include "apps/training/options.h"
@@ -17,6 +14,7 @@
 #include "bench/kernels/check.h"
 #include "bench/kernels/report.h"
 #include "bench/kernels/timing.h"
+#include "bench/output.h"
 
 namespace {
 
@@ -75,8 +73,7 @@ bool parse(int argc, char** argv, BenchOptions& options) {
     if (option->count() > 0 && option->results().front().empty())
       fail(ExitCode::usage, "{}: its value is empty: give one, or leave the option out", option->get_name());
   }
-  if (!options.csv.empty() && options.csv == options.json)
-    fail(ExitCode::usage, "--csv and --json name the same file, {}: give each its own", options.csv);
+  refuse_one_file(options.csv, options.json);
   return true;
 }
 
@@ -97,20 +94,6 @@ std::vector<Call> chosen_calls(const BenchOptions& options, DType compute) {
     fail(ExitCode::usage, "--op {}: no op has this in its name; there are {}", options.op,
          fmt::join(names, ", "));
   return calls;
-}
-
-// A file is opened before the measurements, since they take long. An earlier result stays until they are
-// done.
-void write(const char* option, const std::string& path, std::ios::openmode mode, const std::string& text) {
-  if (path.empty()) return;
-  std::ofstream file(path, mode);
-  file << text;
-  if (!file.flush()) fail(ExitCode::data, "{} {}: cannot write: {}", option, path, std::strerror(errno));
-}
-
-void print(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-    fail(ExitCode::data, "cannot write to standard output: {}", std::strerror(errno));
 }
 
 class Machine {

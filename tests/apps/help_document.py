@@ -27,12 +27,12 @@ def table(help_text):
 class Help(ProgramTest):
     def test_document_and_help_agree(self):
         document = (ROOT / "docs" / "interfaces.md").read_text()
-        for program in ("resnet_train", "step_bench"):
+        for program in ("resnet_train", "step_bench", "allreduce_bench"):
             section = document[document.index(f"## Options of {program}"):]
             section = section[:section.index("\n## ")]
             documented = [line for line in section.splitlines() if line.startswith("| `--")]
             self.assertEqual(documented, table(self.good(run(0, ["--help"], program)).out))
-            self.assertGreater(len(documented), 20)
+            self.assertGreater(len(documented), 12)
 
     def test_one_rank_prints(self):
         self.assertEqual(self.good(run(2, ["--help"])).out.count("usage: resnet_train"), 1)

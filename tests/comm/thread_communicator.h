@@ -52,7 +52,7 @@ class Meeting {
   int arrived_ = 0, round_ = 0;
 };
 
-class ThreadCommunicator final : public Communicator {
+class ThreadCommunicator : public Communicator {
  public:
   ThreadCommunicator(Meeting& meeting, int rank) : meeting_(meeting), rank_(rank), stream_("comm") {}
 
