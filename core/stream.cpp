@@ -1,5 +1,6 @@
 #include "core/stream.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -15,6 +16,8 @@
 namespace lockstep {
 namespace {
 
+constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+
 // What the queue, its thread and its events share. Tasks are numbered from 1; done counts those that have
 // ended.
 struct Queue {
@@ -24,11 +27,13 @@ struct Queue {
   std::deque<std::function<void()>> tasks;
   std::int64_t submitted = 0;
   std::int64_t done = 0;
-  std::int64_t failed = std::numeric_limits<std::int64_t>::max();  // the task that threw
+  std::int64_t wanted = kNone;  // the first task that somebody waits for: only then is anybody woken
+  std::int64_t failed = kNone;  // the task that threw
   std::exception_ptr error;
   bool stop = false;
 
   void run();
+  void wait_for(std::int64_t ticket);  // rethrows the error of a task up to it
 };
 
 // Runs one task and returns what it threw.
@@ -59,8 +64,20 @@ void Queue::run() {
       error = thrown;
       failed = done;
     }
+    if (done < wanted) continue;
+    wanted = kNone;
     progress.notify_all();
   }
+}
+
+void Queue::wait_for(std::int64_t ticket) {
+  std::unique_lock lock(mutex);
+  progress.wait(lock, [&] {
+    if (done >= ticket) return true;
+    wanted = std::min(wanted, ticket);
+    return false;
+  });
+  if (ticket >= failed) std::rethrow_exception(error);
 }
 
 // The point after task `ticket`. It keeps the queue alive, so an event may outlive its stream.
@@ -73,11 +90,7 @@ class QueueEvent final : public Event::State {
     return queue_->done >= ticket_;
   }
 
-  void synchronize() override {
-    std::unique_lock lock(queue_->mutex);
-    queue_->progress.wait(lock, [this] { return queue_->done >= ticket_; });
-    if (ticket_ >= queue_->failed) std::rethrow_exception(queue_->error);
-  }
+  void synchronize() override { queue_->wait_for(ticket_); }
 
  private:
   std::shared_ptr<Queue> queue_;

@@ -23,10 +23,14 @@ function(lockstep_slow_test name seconds script)
   add_test(NAME ${name} COMMAND "${CMAKE_SOURCE_DIR}/${script}" ${ARGN} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES LABELS slow TIMEOUT ${seconds} RUN_SERIAL ON)
 endfunction()
-# PyTorch as the judge of the live engine, and the two steps beside each other (that the comparison works, not its figure).
+# PyTorch as the judge of the live engine, and both beside each other (that the comparisons work, not their figures).
 lockstep_slow_test(parity_with_pytorch 1500 tests/parity/run)
 set_tests_properties(parity_with_pytorch PROPERTIES ENVIRONMENT "PARITY_DUMP=${CMAKE_BINARY_DIR}/bin/parity_dump")
 lockstep_slow_test(step_beside_pytorch 900 bench/compare_pytorch/run --pairs 1 --step-bench "${CMAKE_BINARY_DIR}/bin/step_bench")
+if(LOCKSTEP_HAVE_MPI)
+  lockstep_slow_test(allreduce_beside_peers 600 bench/compare_allreduce/run --turns 1 --sizes 4096 1048576
+                     --programs "${CMAKE_BINARY_DIR}/bin")
+endif()
 if(LOCKSTEP_HAVE_CUDA)
   lockstep_slow_test(gpu_bundle 1500 tests/debian/gpu_bundle)
 endif()

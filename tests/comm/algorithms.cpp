@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <vector>
 
@@ -257,13 +258,15 @@ TEST_CASE("shared memory is exact in one node and several, reserved memory and o
 }
 
 TEST_CASE("where memory cannot be shared, all ranks know it, and whose fault it is") {
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  rlimit none = limit;
-  none.rlim_cur = 3;
-  setrlimit(RLIMIT_NOFILE, &none);
+  getrlimit(RLIMIT_FSIZE, &limit);
+  rlimit small = limit;
+  small.rlim_cur = 4096;
+  setrlimit(RLIMIT_FSIZE, &small);
   const auto errors = run_nodes({2}, [](NodeCollectives&, Communicator&, int) {});
-  setrlimit(RLIMIT_NOFILE, &limit);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  std::signal(SIGXFSZ, ignored);
   for (const std::string& error : errors)
-    CHECK_THAT(error, ContainsSubstring("rank 0 cannot share 1 MiB") && ContainsSubstring("memfd_create"));
+    CHECK_THAT(error, ContainsSubstring("rank 0 cannot share 1 MiB") && ContainsSubstring("ftruncate"));
 }
